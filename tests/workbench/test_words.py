@@ -1,0 +1,121 @@
+"""States, times and sizes in words."""
+
+import re
+
+import pytest
+
+from tests.workbench.views import AT, agent_step, run_view
+from workbench import words
+from workbench.inert import cells
+from workflows_core.model import Cause, RunState, StepKind, StepStatus, Wait
+
+MIN = words.MINUTE
+HOUR = words.HOUR
+
+
+def test_every_state_has_one_glyph_of_one_cell_and_a_distinct_ascii_form() -> None:
+    marks = [words.run_mark(state) for state in RunState]
+    assert all(cells(mark.glyph) == 1 for mark in marks)
+    assert len({mark.glyph for mark in marks}) == len(marks)
+    assert len({mark.ascii for mark in marks}) == len(marks)
+    assert all(mark.ascii.isascii() and len(mark.ascii) == 1 for mark in marks)
+    assert all(set(StepStatus) == set(words.STEP_MARKS) for _ in marks)
+
+
+def test_the_glyphs_are_those_of_the_page() -> None:
+    shown = "  ".join(words.run_mark(state).text() for state in RunState)
+    assert shown == (
+        "○ queued  ● running  ✓ completed  ✗ failed  ⊘ cancelled  ‖ paused  ◆ waiting approval  "
+        "? waiting input  ! needs reconciliation  ↻ recoverable  ∅ interrupted"
+    )
+    assert words.run_mark(RunState.COMPLETED).text(unicode=False) == "+ completed"
+
+
+def test_a_waiting_checkpoint_looks_like_waiting_for_approval() -> None:
+    step = agent_step("confirm", kind=StepKind.CHECKPOINT, status=StepStatus.WAITING)
+    assert words.step_mark(step).glyph == "◆"
+    pause = agent_step("hold", kind=StepKind.PAUSE, status=StepStatus.WAITING)
+    assert words.step_mark(pause).glyph == "‖"
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0.0 s"),
+        (-5, "0.0 s"),
+        (450_000, "0.4 s"),
+        (9_990_000, "9.9 s"),
+        (12_900_000, "12 s"),
+        (3 * MIN + 59_000_000, "3 min"),
+        (HOUR, "1 h"),
+        (23 * HOUR + 57 * MIN, "23 h 57 min"),
+        (52 * HOUR, "2 d 4 h"),
+        (48 * HOUR, "2 d"),
+    ],
+)
+def test_duration(micros: int, text: str) -> None:
+    assert words.duration(micros) == text
+
+
+def test_ago() -> None:
+    assert words.ago(AT, AT + 500_000) == "just now"
+    assert words.ago(AT, AT - MIN) == "just now"
+    assert words.ago(AT, AT + 5_200_000) == "5 s ago"
+    assert words.ago(AT, AT + 3 * MIN) == "3 min ago"
+
+
+def test_the_sentence_of_a_wait() -> None:
+    wait = Wait("checkpoint", "evidence", 1, AT + 24 * HOUR)
+    view = run_view(state=RunState.WAITING_APPROVAL, waiting=wait)
+    assert words.condition(view, AT + 3 * MIN) == (
+        "waiting for approval of evidence for 3 min; expires in 23 h 57 min"
+    )
+    assert words.condition(view, AT + 25 * HOUR) == (
+        "waiting for approval of evidence for 1 d 1 h; expired 1 h ago"
+    )
+
+
+def test_the_sentence_of_a_recoverable_run_keeps_its_wait() -> None:
+    view = run_view(state=RunState.RECOVERABLE, waiting=Wait("pause", "hold", 1, AT + HOUR))
+    assert words.condition(view, AT + MIN) == (
+        "recoverable for 1 min; it waits for resume at hold; expires in 59 min"
+    )
+
+
+def test_a_recorded_cancel_is_said() -> None:
+    view = run_view(state=RunState.NEEDS_RECONCILIATION, cancel_requested=True)
+    assert words.condition(view, AT + MIN) == "needs reconciliation for 1 min; a cancel is recorded"
+    ended = run_view(state=RunState.CANCELLED, cancel_requested=True)
+    assert words.condition(ended, AT + MIN) == "cancelled 1 min ago"
+
+
+def test_a_final_run_says_since_when() -> None:
+    assert words.condition(run_view(), AT + 3 * MIN) == "completed 3 min ago"
+    assert words.condition(run_view(state=RunState.RUNNING), AT + 3 * MIN) == "running for 3 min"
+
+
+def test_i13_causes_and_step_ids_are_inert() -> None:
+    view = run_view(cause=Cause("x", "bad \x1b[31m\n", line=3, column=7), waiting=None)
+    assert words.because(view) == "bad ␛[31m␊ (line 3:7)"
+    assert words.because(run_view()) == ""
+    assert words.awaited(Wait("pause", "a\x1b", 1, None)) == "resume at a␛"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (312, "312 bytes"), (1536, "1.5 KiB"), (2 * 1024 * 1024, "2,048 KiB")],
+)
+def test_kib(size: int, text: str) -> None:
+    assert words.kib(size) == text
+
+
+def test_small_words() -> None:
+    assert words.hash7("0123456789") == "0123456"
+    assert words.count(1, "step") == "1 step"
+    assert words.count(2, "entry", "entries") == "2 entries"
+    assert words.place(3, None) == "3"
+    assert words.place(None, None) == ""
+    assert words.took(agent_step("a"), AT) == "0.4 s"
+    assert words.took(agent_step("a", finished_at=None), AT + 2_000_000) == "2.0 s"
+    assert words.took(agent_step("a", started_at=None, finished_at=None), AT) == ""
+    assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:\d\d [+-]\d{4}", words.absolute(AT))

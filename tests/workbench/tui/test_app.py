@@ -1,0 +1,495 @@
+"""The application around its screens: switching, palette, help, notices, failures, leaving, the top line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from textual import work
+from textual.widget import Widget
+
+from tests.workbench.tui.fakes import (
+    FakeClient,
+    completed_run,
+    make_run,
+    running_run,
+    screen_text,
+    settle,
+    waiting_run,
+)
+from workbench.tui.app import LeaveDialog, WorkbenchApp, farewell
+from workbench.tui.palette import Command, Palette, matching
+from workbench.tui.screens.base import Column, WorkbenchScreen
+from workbench.tui.screens.help import HelpScreen
+from workbench.tui.screens.notices import NoticesScreen
+from workbench.tui.widgets.bars import KeyLine, Standing, TopLine, total
+from workbench.tui.widgets.lines import LineList, TextRows
+from workbench.tui.widgets.pane import Field, ListPane, Pane
+from workflows_core.errors import StoreFailed
+from workflows_core.model import RunState
+
+MakeApp = Callable[..., WorkbenchApp]
+
+
+class Plain(WorkbenchScreen):
+    """A screen of two columns for these tests; every name of a failing act is a method."""
+
+    NAME = "runs"
+    COLUMNS = (Column("left", 30), Column("right", 50))
+    MAIN = "left"
+
+    def compose_columns(self) -> Iterable[Widget]:
+        yield ListPane("Left", TextRows.of(["alpha", "beta", "gamma"]), id="left")
+        yield Pane(LineList(TextRows.of(["one"])), Field(id="field"), title="Right", id="right")
+
+    def home(self) -> Widget | None:
+        return self.query_one("#left", ListPane).list
+
+    def commands(self) -> Iterator[Command]:
+        yield Command("do it", "A command of the screen", lambda: self.workbench.notice("done"))
+
+    @work(exit_on_error=False)
+    async def fail(self, error: Exception) -> None:
+        raise error
+
+
+class Author(Plain):
+    NAME = "author"
+
+
+@pytest.fixture
+def plain(make_app: MakeApp) -> MakeApp:
+    def make(client: FakeClient | None = None, **more: Any) -> WorkbenchApp:
+        return make_app(client, screens={"author": Author, "runs": Plain}, **more)
+
+    return make
+
+
+async def test_function_keys_go_to_the_screens_also_from_a_text_field(plain: MakeApp) -> None:
+    app = plain(screen="author")
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("tab", "tab")
+        assert isinstance(app.focused, Field)
+        await pilot.press("f3")
+        assert app.current_mode == "runs"
+        await pilot.press("f2")
+        assert app.current_mode == "author"
+        assert isinstance(app.focused, Field)
+
+
+async def test_only_screens_that_exist_are_shown(make_app: MakeApp) -> None:
+    app = make_app(screens={"runs": Plain})
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("f2")
+        assert app.current_mode == "runs"
+        assert "Author" not in screen_text(app)
+
+
+async def test_a_click_on_a_tab_goes_there(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.click("ScreenTabs", offset=(3, 0))
+        await pilot.pause()
+        assert app.current_mode == "author"
+
+
+async def test_keys_that_act_on_screens_do_nothing_under_a_dialog(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("question_mark", "f2", "ctrl+p")
+        await pilot.pause()
+        assert app.current_mode == "runs"
+        assert isinstance(app.screen, HelpScreen)
+
+
+async def test_help_is_contextual_and_filtered_by_typing(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        lines = screen_text(app).splitlines()
+        assert any("In lists  here" in line for line in lines[:6])
+        await pilot.press(*"quit")
+        await pilot.pause()
+        text = screen_text(app)
+        assert "ctrl+q" in text and "Go up one line" not in text
+        await pilot.press("escape")
+        assert not isinstance(app.screen, HelpScreen)
+
+
+async def test_f1_opens_help_in_a_text_field_and_a_question_mark_is_typed(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        field = app.screen.query_one("#field", Field)
+        field.focus()
+        await pilot.press("question_mark", "colon", "n")
+        assert field.value == "?:n"
+        await pilot.press("f1")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        assert "In text fields  here" in screen_text(app)
+
+
+async def test_a_persons_keys_act_and_are_shown(plain: MakeApp) -> None:
+    app = plain(keymap={"app.keys": "f8", "list.filter": "ctrl+f"})
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        assert "ctrl+f filter" in screen_text(app).splitlines()[-1]
+        await pilot.press("question_mark")
+        assert not isinstance(app.screen, HelpScreen)
+        await pilot.press("f8")
+        assert isinstance(app.screen, HelpScreen)
+
+
+async def test_a_conflict_of_keys_is_reported_and_the_default_kept(plain: MakeApp) -> None:
+    app = plain(keymap={"app.notices": "?"})
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        assert [notice.title for notice in app.notices] == ["A key binding is not used"]
+        assert "which app.keys uses in the same pane" in app.notices[0].message
+        await pilot.press("n")
+        await pilot.pause()
+        assert isinstance(app.screen, NoticesScreen)
+
+
+async def test_the_palette_finds_a_command_and_runs_it(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+p", *"do it")
+        await pilot.pause()
+        assert isinstance(app.screen, Palette)
+        await pilot.press("enter")
+        await pilot.pause()
+        await pilot.pause()
+        assert [notice.message for notice in app.notices] == ["done"]
+
+
+async def test_a_colon_and_a_screens_name_go_there(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("colon", *"author", "enter")
+        await pilot.pause()
+        assert app.current_mode == "author"
+
+
+async def test_the_palette_closes_without_doing_anything(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+p", "down", "escape")
+        await pilot.pause()
+        assert not isinstance(app.screen, Palette)
+        assert app.current_mode == "runs"
+
+
+async def test_the_palette_runs_the_command_under_the_cursor_when_moved_from_the_field(
+    plain: MakeApp,
+) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.press("ctrl+p", *"theme textual-l")
+        await pilot.pause()
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.theme == "textual-light"
+
+
+def test_commands_whose_name_begins_with_what_is_typed_come_first() -> None:
+    commands = [
+        Command("quit", "Leave all runs", print),
+        Command("runs", "Go to Runs", print),
+        Command("other", "x", print),
+    ]
+    assert [command.name for command in matching(commands, ":runs")] == ["runs", "quit"]
+
+
+async def test_tab_goes_through_the_panes_and_escape_comes_back_to_the_list(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        order = []
+        for _ in range(4):
+            order.append(app.focused)
+            await pilot.press("tab")
+        assert [type(widget).__name__ for widget in order] == ["LineList", "LineList", "Field", "LineList"]
+        await pilot.press("shift+tab", "shift+tab")
+        assert isinstance(app.focused, Field)
+        await pilot.press("escape")
+        assert app.focused is app.screen.query_one("#left", ListPane).list
+
+
+async def test_a_narrow_screen_shows_one_column_and_tab_brings_the_other(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        assert "alpha" in screen_text(app) and "one" not in screen_text(app)
+        await pilot.press("tab")
+        await pilot.pause()
+        assert "alpha" not in screen_text(app) and "one" in screen_text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "alpha" in screen_text(app)
+        await pilot.resize_terminal(100, 20)
+        await pilot.pause()
+        assert "alpha" in screen_text(app) and "one" in screen_text(app)
+
+
+async def test_slash_filters_enter_goes_to_the_list_escape_clears(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("slash", *"bet")
+        await pilot.pause()
+        assert "Left 1 of 3" in screen_text(app)
+        await pilot.press("enter")
+        assert app.focused is app.screen.query_one("#left", ListPane).list
+        await pilot.pause()
+        assert "alpha" not in screen_text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert "alpha" in screen_text(app) and "Left 3" in screen_text(app)
+
+
+async def test_notices_can_be_read_again_and_copied(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.notice("the first", title="One")
+        app.notice("the\x1b[31m second", title="Two[/]", severity="error")
+        await pilot.press("n")
+        await pilot.pause()
+        text = screen_text(app)
+        assert text.index("Two[/]") < text.index("the␛[31m second") < text.index("One")
+        await pilot.press("y")
+        assert app.clipboard == "Two[/]: the␛[31m second"
+        await pilot.press("escape")
+        assert not isinstance(app.screen, NoticesScreen)
+
+
+async def test_a_background_failure_is_a_titled_notice_and_the_application_goes_on(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 30)) as pilot:
+        assert isinstance(app.screen, Plain)
+        app.screen.fail(StoreFailed("the disk refused the write"))
+        app.screen.fail(ZeroDivisionError("oops"))
+        await pilot.pause()
+        assert [(notice.title, notice.message) for notice in app.notices] == [
+            ("The disk refused", "the disk refused the write"),
+            ("The workbench made a mistake", "ZeroDivisionError: oops"),
+        ]
+        await pilot.press("down")
+        assert app.is_running
+
+
+async def test_work_over_half_a_second_shows_that_it_goes_on(
+    plain: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.base.BUSY_SECONDS", 0.0)
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        assert isinstance(app.screen, Plain)
+        async with app.screen.busy("reading the run"):
+            await pilot.pause()
+            assert screen_text(app).splitlines()[-1].endswith("reading the run…")
+        await pilot.pause()
+        assert "reading" not in screen_text(app)
+
+
+async def test_short_work_shows_nothing(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        assert isinstance(app.screen, Plain)
+        async with app.screen.busy("reading the run"):
+            await pilot.pause()
+            assert "reading" not in screen_text(app)
+
+
+async def test_leaving_with_nothing_live_leaves_at_once(plain: MakeApp) -> None:
+    app = plain(FakeClient(completed_run()))
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        await pilot.pause()
+    assert app.return_value == 0
+
+
+async def test_leaving_says_what_becomes_of_each_live_run_and_starts_on_the_safe_answer(
+    plain: MakeApp,
+) -> None:
+    app = plain(FakeClient(running_run(), waiting_run(), completed_run()))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        await pilot.pause()
+        text = screen_text(app)
+        assert isinstance(app.screen, LeaveDialog)
+        assert "2 runs are live." in text
+        assert "stops here and becomes recoverable" in text
+        assert "becomes recoverable and keeps its wait" in text
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.is_running and not isinstance(app.screen, LeaveDialog)
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        await pilot.pause()
+        await pilot.press("tab", "enter")
+        await pilot.pause()
+    assert app.return_value == 0
+
+
+async def test_asking_to_leave_twice_asks_once(plain: MakeApp) -> None:
+    app = plain(FakeClient(running_run()))
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        await pilot.pause()
+        await pilot.press("ctrl+q")
+        await pilot.pause()
+        assert sum(isinstance(screen, LeaveDialog) for screen in app.screen_stack) == 1
+        await pilot.press("escape")
+
+
+def test_runs_of_another_owner_go_on() -> None:
+    run = make_run(state=RunState.RUNNING, name="a\x1bb")
+    text = farewell([run], owner=False)  # type: ignore[list-item]
+    assert "1 run is live." in text
+    assert "goes on: another process owns this workspace" in text
+    assert "a␛b" in text
+
+
+async def test_ctrl_c_does_not_leave_but_says_how(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+        assert app.is_running
+        assert app.notices[0].message == "ctrl+q leaves the workbench."
+
+
+async def test_the_top_line_counts_what_runs_and_what_waits(plain: MakeApp) -> None:
+    client = FakeClient(running_run())
+    app = plain(client)
+    async with app.run_test(size=(120, 20)) as pilot:
+        await settle(pilot)
+        line = screen_text(app).splitlines()[0]
+        assert line.split() == (
+            [
+                "workbench",
+                "soap-claims",
+                "·",
+                "store",
+                "embedded",
+                "●",
+                "1",
+                "running",
+                "◆",
+                "0",
+                "waiting",
+                "for",
+                "you",
+                "ada",
+                "·",
+                "terminal",
+            ]
+        )
+        client.put(waiting_run())
+        client.put(make_run("wr_9", state=RunState.NEEDS_RECONCILIATION))
+        await pilot.pause(0.15)
+        await settle(pilot)
+        line = screen_text(app).splitlines()[0]
+        assert "◆ 1 waiting for you" in line and "! 1 to settle" in line
+
+
+@pytest.mark.parametrize("width", range(30, 160, 10))
+def test_when_narrow_the_top_line_drops_the_store_then_the_workspace(width: int) -> None:
+    line = TopLine()
+    line._standing = Standing("soap-claims", "embedded", "ada · terminal", 2, 1, 0)
+    spans = line.spans(width)
+    text = "".join(span.text for span in spans)
+    assert "1 waiting for you" in text
+    if width >= 50:
+        assert "ada · terminal" in text
+    assert ("embedded" in text) <= ("soap-claims" in text)
+    assert total(spans) <= max(width, 45)
+
+
+def test_a_wide_top_line_has_everything_and_a_narrow_one_only_what_matters() -> None:
+    line = TopLine()
+    line._standing = Standing("soap-claims", "embedded", "ada · terminal", 2, 1, 0)
+
+    def at(width: int) -> str:
+        return "".join(span.text for span in line.spans(width))
+
+    assert "embedded" in at(100) and "soap-claims" in at(100)
+    assert "embedded" not in at(80) and "soap-claims" in at(80)
+    assert "soap-claims" not in at(60) and "workbench" in at(60)
+
+
+async def test_the_bottom_line_always_leads_to_all_keys(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(30, 20)) as pilot:
+        await pilot.pause()
+        last = screen_text(app).splitlines()[-1]
+        assert last.strip().endswith("? all keys")
+        assert app.screen.query_one(KeyLine).size.width == 28
+
+
+async def test_an_unknown_theme_is_reported(plain: MakeApp) -> None:
+    app = plain(theme="textual-drak")
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.pause()
+        assert app.theme == "textual-dark"
+        assert "There is no theme 'textual-drak'; themes are textual-dark" in app.notices[0].message
+
+
+async def test_the_theme_of_the_settings_is_used(plain: MakeApp) -> None:
+    app = plain(theme="nord")
+    async with app.run_test(size=(100, 20)):
+        assert app.theme == "nord"
+
+
+async def test_without_colour_the_terminal_gets_none(plain: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = plain(FakeClient(running_run()))
+    async with app.run_test(size=(100, 20)) as pilot:
+        await settle(pilot)
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                colors = (segment.style.color, segment.style.bgcolor) if segment.style else ()
+                assert all(color is None or color.is_default for color in colors), segment
+        assert "● 1 running" in screen_text(app)
+
+
+async def test_ascii_draws_no_glyphs_of_ours(plain: MakeApp) -> None:
+    client = FakeClient(running_run(), waiting_run(), who="ada · terminal")
+    app = plain(client, ascii=True)
+    async with app.run_test(size=(100, 20)) as pilot:
+        await settle(pilot)
+        assert screen_text(app).isascii()
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert screen_text(app).isascii()
+
+
+async def test_an_unhandled_mistake_ends_with_words_and_without_values(
+    plain: MakeApp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = plain()
+    with pytest.raises(RuntimeError, match="broken"):
+        async with app.run_test(size=(100, 20)) as pilot:
+
+            def crash() -> None:
+                secret = "hunter2"
+                raise RuntimeError("broken \x1b[31m" + secret[:0])
+
+            app.call_later(crash)
+            await pilot.pause()
+    report = capsys.readouterr().err
+    assert "The workbench stopped because of a mistake in itself. Runs are kept." in report
+    assert "RuntimeError: broken ␛[31m" in report
+    assert "hunter2" not in report.replace('secret = "hunter2"', "")
+    assert "\x1b" not in report
+
+
+async def test_copying_replaces_what_is_no_text(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test(size=(100, 20)):
+        app.copy_to_clipboard("a\ud800b")
+        assert app.clipboard == "a?b"

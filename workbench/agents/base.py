@@ -1,0 +1,198 @@
+"""What an agent backend is: start, observe, interrupt, read a file, describe. And the registry of backends.
+
+A backend runs Agents; the host keeps the record of every child run, and tells observers. All methods run on
+the host's loop and must not block it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from extension_api.agent_runs import AgentRunStatus
+
+STUB: Final = "stub"
+
+#: Every backend that ``workbench.yaml`` may name, whether or not this build has it.
+BACKEND_NAMES: Final = ("stub", "manual", "openai", "deerflow", "command", "langchain")
+
+
+class BackendUnavailable(RuntimeError):
+    """This workbench cannot run that backend. ``str()`` is a sentence for people."""
+
+
+class FileRefused(RuntimeError):
+    """A file of a child run cannot be read. ``code`` is stable: bad_path, file_not_found, file_too_large."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+#: Counts recorded child runs: how often an entry has answered within a workflow run.
+EarlierCalls = Callable[[str, int], int]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One execution to start. ``settings`` are the agent's own keys of the configuration.
+
+    ``input`` is the child's whole input, ``{"task": JSON, "artifacts": […]}``; ``run_id``, ``step_id`` and
+    ``attempt`` name the workflow step.
+    """
+
+    child_run_id: str
+    agent_ref: str
+    thread_id: str
+    input: Mapping[str, Any]
+    run_id: str
+    step_id: str
+    attempt: int
+    options: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ChildRef:
+    """A recorded child run, as much as the record keeps of it, and the agent's settings of now."""
+
+    child_run_id: str
+    thread_id: str
+    agent_ref: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How an execution ends. ``output`` counts for ``success`` only; an error has a code and a sentence."""
+
+    status: AgentRunStatus
+    output: Any = None
+    error_code: str | None = None
+    error_message: str | None = None
+
+
+@dataclass(frozen=True)
+class SystemCall:
+    """A model call of the host itself around an execution. Exactly one of ``reply`` and ``fail`` counts."""
+
+    kind: str
+    reply: Any = None
+    fail: str | None = None
+    after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Messages that were folded into one summary during an execution."""
+
+    messages: tuple[Any, ...]
+    summary: Any
+    kept: int = 0
+    kind: str = "summarization"
+    version: str = "1"
+
+
+@dataclass(frozen=True)
+class Subagent:
+    """A subagent that an execution delegated to. ``tool_call`` is the id of the delegating call."""
+
+    agent: str
+    tool_call: str | None = None
+    fail: str | None = None
+    after: float = 0.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a backend says at admission; the host records it before anything else happens.
+
+    ``answer`` and ``due`` (microseconds since the epoch) are known where the backend decides at once; else
+    both are None and ``observe`` finds the answer. A durable execution outlives the process and can be
+    observed by the next one. ``counted`` is the stub entry that counts this call, if any.
+    """
+
+    badge: str
+    durable: bool
+    answer: Answer | None = None
+    due: int | None = None
+    counted: int | None = None
+    files: Mapping[str, str] | None = None
+    system: tuple[SystemCall, ...] = ()
+    compact: Compaction | None = None
+    subagents: tuple[Subagent, ...] = ()
+
+
+@dataclass(frozen=True)
+class AgentDescription:
+    """What shapes an agent, as far as the backend knows it. ``tools`` maps names to (description, schema)."""
+
+    effective_model: str
+    requested_model: str | None = None
+    model_parameters: Mapping[str, Any] = field(default_factory=dict)
+    prompt: str = ""
+    tools: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    thinking_enabled: bool = False
+    reasoning_effort: Any = None
+    skills: tuple[str, ...] = ()
+    policies: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Backend(Protocol):
+    """One way to run Agents."""
+
+    name: str
+    durable: bool
+
+    def describe(
+        self, agent_ref: str, settings: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> AgentDescription:
+        """What the agent is made of, prompts included: the source of evidence and of the revision."""
+
+    def start(self, call: Call, earlier: EarlierCalls, now: int) -> Started:
+        """Accept a call. Raises BackendUnavailable where it is certain that nothing was started.
+
+        Called within the transaction that records the child run, so it must not wait for anything; a backend
+        that has to ask a remote server answers ``Started`` without an answer and does so in ``observe``.
+        """
+
+    async def observe(self, child: ChildRef, call: Call | None) -> Answer:
+        """Wait until the execution is final. Asked only where ``start`` gave no answer.
+
+        ``call`` is None for an execution that an earlier process started. Being cancelled stops the waiting,
+        and for an execution inside this process the execution itself.
+        """
+
+    async def interrupt(self, child: ChildRef) -> None:
+        """Ask an execution outside this process to stop."""
+
+    async def read_file(
+        self, child: ChildRef, files: Mapping[str, str] | None, path: str, *, max_bytes: int
+    ) -> tuple[bytes, str]:
+        """Bytes and media type of a file of the execution's own folder. Raises FileRefused."""
+
+
+class Backends:
+    """The backends of this build, by name."""
+
+    def __init__(self, backends: Mapping[str, Backend]) -> None:
+        self._backends = dict(backends)
+
+    def get(self, name: str) -> Backend:
+        """The backend; raises BackendUnavailable in words where this build has none of that name."""
+        backend = self._backends.get(name)
+        if backend is None:
+            have = ", ".join(sorted(self._backends)) or "none"
+            raise BackendUnavailable(
+                f"the backend {name!r} is not part of this workbench yet (available: {have})"
+            )
+        return backend
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._backends
+
+    def real(self) -> list[str]:
+        """Names of the backends that ask something other than a stub set."""
+        return sorted(name for name in self._backends if name != STUB)

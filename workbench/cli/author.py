@@ -1,0 +1,101 @@
+"""Writing scripts: ``new`` and ``check``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import common, engine_settings, err, find_workspace, out, print_json, run_async
+from .exits import Exit
+
+if TYPE_CHECKING:
+    from workflows_core.script.check import Problem
+
+    from workbench.workspace import Workspace
+
+
+@click.command()
+@click.argument("name", required=False, default="first")
+@common
+def new(name: str, workspace: Path | None, as_json: bool) -> int:
+    """Write a first script and its stub set.
+
+    They are called NAME.workflow.js and NAME.stubs.yaml ("first" without a NAME), lie in the current folder
+    or in the folder of --workspace, and never replace a file that is there.
+    """
+    from workbench.scripts import write_starter
+
+    script, stubs = write_starter(workspace or Path(), name)
+    if as_json:
+        print_json({"script": str(script), "stubs": str(stubs)})
+        return Exit.DONE
+    output = out()
+    output.table(
+        [[str(script), ("calls an Agent twice", "quiet")], [str(stubs), ("answers on stubs", "quiet")]]
+    )
+    output.line(("Next: ", "quiet"), f"workbench run {script}")
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@common
+def check(script: Path, workspace: Path | None, as_json: bool) -> int:
+    """Check a script without running it.
+
+    Reports every problem with its position, its rule and, where there is a safe one, a fix. Ends with 1 when
+    there are errors; warnings alone end with 0.
+    """
+    from workbench.document import problems_document
+    from workbench.scripts import read_script
+
+    from . import render
+
+    space = find_workspace(workspace)
+    problems = find_problems(space, read_script(script))
+    if as_json:
+        print_json(problems_document(problems))
+    else:
+        output = out()
+        render.problems(output, problems, str(script))
+        output.line(summary(problems, str(script)))
+    return Exit.FAILED if has_errors(problems) else Exit.DONE
+
+
+def find_problems(workspace: Workspace, script: str, args: Any = None) -> list[Problem]:
+    """All problems of a script, given which Agents this workspace allows and how many calls."""
+    engine = engine_settings(workspace)
+    from workflows_core.script.check import check_script
+
+    return run_async(
+        lambda: check_script(script, agents=engine.agents, max_calls=engine.limits.max_calls, args=args)
+    )
+
+
+def has_errors(problems: list[Problem]) -> bool:
+    return any(problem.severity == "error" for problem in problems)
+
+
+def summary(problems: list[Problem], script: str) -> str:
+    from workbench.words import count
+
+    errors = sum(problem.severity == "error" for problem in problems)
+    warnings = len(problems) - errors
+    if not problems:
+        return f"{script}: no problems"
+    parts = [count(errors, "error")] if errors else []
+    parts += [count(warnings, "warning")] if warnings else []
+    return f"{script}: {', '.join(parts)}"
+
+
+def show_before_launch(problems: list[Problem], script: str) -> None:
+    """Say on standard error what a check before a launch has found."""
+    from . import render
+
+    if problems:
+        output = err()
+        render.problems(output, problems, script)
+        if has_errors(problems):
+            output.line(("Not launched: ", "bad"), summary(problems, script))

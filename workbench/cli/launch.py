@@ -1,0 +1,219 @@
+"""``run``: check a script, launch it, follow it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import Stopped, common, connected, err, find_workspace, out, print_json, require_posix, run_async
+from .exits import Exit, of_state
+
+if TYPE_CHECKING:
+    from workbench.client import Client
+    from workbench.workspace import Workspace
+    from workflows_core.engine.requests import LaunchRequest
+    from workflows_core.model import RunView
+
+
+@click.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--args", "args_text", metavar="JSON|@FILE", help="The arguments, a JSON object. Default: {}.")
+@click.option(
+    "--stubs",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Answer Agent calls from this stub set. Default: the stub sets of workbench.yaml; where it names "
+    "none, the file NAME.stubs.yaml beside the script.",
+)
+@click.option(
+    "--agents",
+    type=click.Choice(["stub", "real"]),
+    default="stub",
+    show_default=True,
+    help="Who answers: stubs, or the real Agents of workbench.yaml, which can cost money.",
+)
+@click.option("--request-id", metavar="ID", help="Launching twice with one id makes one run. Default: new.")
+@click.option("--name", metavar="N", help="The name of the run. Default: the script's, without its suffix.")
+@click.option("--detach", is_flag=True, help="Return once the run is recorded; it goes on by itself.")
+@common
+def run(
+    script: Path,
+    args_text: str | None,
+    stubs: Path | None,
+    agents: str,
+    request_id: str | None,
+    name: str | None,
+    detach: bool,
+    workspace: Path | None,
+    as_json: bool,
+) -> int:
+    """Check a script, launch it and follow it until it ends or waits.
+
+    Progress goes to standard error: one line for each step that starts or ends. The result goes to standard
+    output. Ends with 0 when the run completed, 1 when it failed or was cancelled or the check found errors,
+    3 when it waits for a person, 4 when it needs reconciliation, 5 when it is recoverable or interrupted.
+    """
+    from workflows_core.errors import UsageError
+
+    require_posix()
+    if stubs is not None and agents == "real":
+        raise UsageError("--stubs and --agents real exclude each other: real Agents answer for themselves")
+    space = find_workspace(workspace)
+    launch = prepare(space, script, args_text, stubs, agents == "real", request_id, name, as_json=as_json)
+    if launch is None:
+        return Exit.FAILED
+    if detach:
+        from .owner import launch_detached
+
+        return launch_detached(space, launch, as_json=as_json)
+    return execute(space, launch, as_json=as_json)
+
+
+def prepare(
+    workspace: Workspace,
+    script: Path,
+    args_text: str | None,
+    stubs: Path | None,
+    real: bool,
+    request_id: str | None,
+    name: str | None,
+    *,
+    as_json: bool,
+) -> LaunchRequest | None:
+    """Read and check everything a launch needs; None where the check stopped it, which has been said."""
+    from workbench.document import problems_document
+    from workbench.scripts import read_script, script_name, stubs_beside
+    from workflows_core.engine.requests import LaunchRequest
+    from workflows_core.model import new_id
+
+    from .author import find_problems, has_errors, show_before_launch
+
+    text = read_script(script)
+    args = read_arguments(args_text)
+    if stubs is None and not real and not workspace.config.stubs:
+        stubs = stubs_beside(script)
+    options = workspace.options(stubs=stubs, real=real)
+    problems = find_problems(workspace, text, args)
+    show_before_launch(problems, str(script))
+    if has_errors(problems):
+        if as_json:
+            print_json(problems_document(problems))
+        return None
+    return LaunchRequest(
+        script=text,
+        args=args,
+        name=script_name(script) if name is None else name,
+        request_id=new_id("req") if request_id is None else request_id,
+        options=options,
+    )
+
+
+def read_arguments(text: str | None) -> dict[str, Any]:
+    """The arguments of ``--args``: JSON, or @FILE. Raises UsageError in words."""
+    from workbench.scripts import parse_arguments, read_text
+
+    if text is None:
+        return {}
+    if text.startswith("@"):
+        path = Path(text[1:])
+        return parse_arguments(read_text(path, "the arguments file"), f"the arguments file {path}")
+    return parse_arguments(text, "--args")
+
+
+@dataclass
+class _Progress:
+    """What is known while a run is followed, for the case that ctrl+c ends the following."""
+
+    run_id: str | None = None
+    hosting: bool = False
+    settled: bool = False
+
+
+def execute(workspace: Workspace, request: LaunchRequest, *, as_json: bool) -> int:
+    """Launch, follow and print the outcome; the exit code says how the run stands."""
+    progress = _Progress()
+    try:
+        view = run_async(lambda: _execute(workspace, request, progress, as_json))
+    except Stopped as stop:
+        raise Stopped(stop.signum, _left_behind(progress)) from None
+    return of_state(view.state)
+
+
+async def _execute(
+    workspace: Workspace, request: LaunchRequest, progress: _Progress, as_json: bool
+) -> RunView:
+    from .follow import follow
+
+    async with connected(workspace, "if_free") as client:
+        progress.hosting = client.owner
+        outcome = await client.launch(request)
+        progress.run_id = outcome.run_id
+        say_launched(outcome.run_id, request, existing=outcome.existing)
+        view = await follow(client, outcome.run_id, err())
+        progress.settled = True
+        print_outcome(view, as_json=as_json)
+        if client.owner:
+            await _host_others(client, view.run_id)
+    return view
+
+
+def say_launched(run_id: str, request: LaunchRequest, *, existing: bool) -> None:
+    output = err()
+    if existing:
+        output.line(f"Request {request.request_id} has a run already: ", (run_id, "title"))
+    else:
+        label = str(request.options.get("label") or request.options.get("agents", ""))
+        output.line("Launched ", (request.name, "title"), f" as {run_id}", (f", agents: {label}", "quiet"))
+
+
+def print_outcome(view: RunView, *, as_json: bool) -> None:
+    """The run as it ended or began to wait, on standard output."""
+    from workbench.document import run_document
+    from workflows_core.model import now
+
+    from . import render
+
+    if as_json:
+        print_json(run_document(view))
+        return
+    output = out()
+    render.run_head(output, view, now())
+    if view.has_result:
+        render.value(output, view.result)
+
+
+async def _host_others(client: Client, run_id: str) -> None:
+    """Stay while this process still supervises runs that other commands have launched here."""
+    from .follow import MOVING, changes
+
+    said: set[str] = set()
+    with changes(client) as next_change:
+        while True:
+            others = [run for run in await client.live() if run.run_id != run_id and run.state in MOVING]
+            if not others:
+                return
+            for other in others:
+                if other.run_id not in said:
+                    said.add(other.run_id)
+                    name = (other.name, "title")
+                    err().line("This command also hosts ", name, f" {other.run_id} and stays for it.")
+            await next_change()
+
+
+def _left_behind(progress: _Progress) -> str:
+    if progress.run_id is None:
+        return "Stopped before a run was recorded here; launching again with the same request id is safe."
+    if progress.settled:
+        return f"Stopped. See the run with: workbench show {progress.run_id}"
+    if progress.hosting:
+        return (
+            f"Stopped. {progress.run_id} is kept and recoverable; see it with: "
+            f"workbench show {progress.run_id}"
+        )
+    return (
+        f"Stopped following. {progress.run_id} goes on in the workbench that owns this workspace; "
+        f"see it with: workbench show {progress.run_id}"
+    )

@@ -1,0 +1,264 @@
+"""Looking at runs and ending them: ``runs``, ``show``, ``step``, ``log``, ``cancel``, ``delete``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from .common import common, connected, err, find_workspace, interactive, out, print_json, run_async
+from .exits import Exit
+
+if TYPE_CHECKING:
+    from workbench.client import Client
+    from workbench.workspace import Workspace
+    from workflows_core.engine.requests import Outcome
+    from workflows_core.model import RunSummary, RunView, StepView
+
+R = TypeVar("R")
+
+_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+#: How long to watch a cancel that waits for Agents to be interrupted.
+_CANCEL_SECONDS: Final = 30.0
+_AGE: Final = re.compile(r"(\d{1,9})\s*(s|m|min|h|d|w)")
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="List every retained run, not only the latest 20.")
+@common
+def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
+    """List runs, newest first."""
+    from workbench.document import runs_document
+    from workflows_core.limits import LISTED_RUNS
+    from workflows_core.model import now
+
+    from . import render
+
+    space = find_workspace(workspace)
+    summaries = _read(space, lambda client: client.runs(None if everything else LISTED_RUNS))
+    if as_json:
+        print_json(runs_document(summaries))
+    elif summaries:
+        render.runs(out(), summaries, now())
+        if not everything and len(summaries) == LISTED_RUNS:
+            err().line(("The latest 20; all of them with: workbench runs --all", "quiet"))
+    else:
+        err().line(f"No runs in {space.root} yet. Launch one with: workbench run SCRIPT")
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("run")
+@common
+def show(run: str, workspace: Path | None, as_json: bool) -> int:
+    """Show one run: state, cause, steps, log, result.
+
+    RUN is a run id or the beginning of one.
+    """
+    from workbench.document import run_document
+    from workflows_core.model import now
+
+    from . import render
+
+    view = _view(find_workspace(workspace), run)
+    if as_json:
+        print_json(run_document(view))
+    else:
+        render.run(out(), view, now())
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("run")
+@click.argument("step")
+@common
+def step(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
+    """Show one step of a run with its input and output.
+
+    RUN is a run id or the beginning of one, STEP a step id; of several attempts the latest is shown.
+    """
+    from workbench.document import step_document
+    from workflows_core.model import now
+
+    from . import render
+
+    found = _find_step(_view(find_workspace(workspace), run), step)
+    if as_json:
+        print_json(step_document(found))
+    else:
+        render.step(out(), found, now())
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("run")
+@common
+def log(run: str, workspace: Path | None, as_json: bool) -> int:
+    """Show what a run's script has logged.
+
+    RUN is a run id or the beginning of one.
+    """
+    from workbench.document import log_document
+
+    from . import render
+
+    view = _view(find_workspace(workspace), run)
+    if as_json:
+        print_json(log_document(view))
+    elif view.log:
+        render.log(out(), view.log, indent="")
+    else:
+        err().line(f"{view.run_id} has logged nothing")
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("run")
+@common
+def cancel(run: str, workspace: Path | None, as_json: bool) -> int:
+    """Cancel a run.
+
+    Its Agent calls are interrupted and observed; what they have done already is not undone. Works from any
+    terminal, and also where the process that ran it is gone. RUN is a run id or the beginning of one.
+    """
+    from workflows_core.model import now
+
+    from . import render
+
+    space = find_workspace(workspace)
+    run_id = _read(space, lambda client: client.resolve(run))
+    outcome, view = run_async(lambda: _cancel(space, run_id))
+    status = "applied" if view.state.final else outcome.status
+    if as_json:
+        message = {"run_id": run_id, "status": status, "state": view.state.value, "message": outcome.message}
+        print_json(message)
+    elif view.state.final:
+        render.run_head(out(), view, now())
+    else:
+        out().line(outcome.message)
+    return Exit.DONE
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option(
+    "--older-than", metavar="AGE", help="Delete what was launched longer ago than that: 90m, 12h, 7d, 2w."
+)
+@click.option("--yes", is_flag=True, help="Do not ask before deleting with --older-than on a terminal.")
+@common
+def delete(run: str | None, older_than: str | None, yes: bool, workspace: Path | None, as_json: bool) -> int:
+    """Delete a run, or all that were launched some time ago.
+
+    What they have kept goes with them. Only runs that are completed, failed, cancelled or interrupted can be
+    deleted. A mark remains that refuses a late retry under the same request id. RUN is a run id or the
+    beginning of one.
+    """
+    from workflows_core.errors import UsageError
+    from workflows_core.model import now
+
+    if (run is None) == (older_than is None):
+        raise UsageError("name either a RUN or --older-than AGE")
+    space = find_workspace(workspace)
+    if run is not None:
+        run_id = _read(space, lambda client: client.resolve(run))
+        outcome = _change(space, lambda client: client.delete(run_id))
+        deleted, message = outcome.run_ids, outcome.message
+    else:
+        assert older_than is not None
+        before = now() - age(older_than)
+        old = [run for run in _read(space, lambda client: client.runs(None)) if _deletable(run, before)]
+        if old and not yes and not as_json and interactive() and not _confirm(len(old)):
+            err().line("Nothing was deleted.")
+            return Exit.DONE
+        deleted, message = (), f"no run that can be deleted is older than {older_than}"
+        if old:
+            outcome = _change(space, lambda client: client.delete_older_than(before))
+            deleted, message = outcome.run_ids, outcome.message
+    if as_json:
+        print_json({"deleted": list(deleted), "message": message})
+    else:
+        out().line(message)
+    return Exit.DONE
+
+
+def age(text: str) -> int:
+    """An age such as ``7d`` in microseconds. Raises UsageError."""
+    from workflows_core.errors import UsageError
+
+    match = _AGE.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(f"{text!r} is not an age; write a number and s, m, h, d or w, such as 90m or 7d")
+    return int(match[1]) * _UNITS[match[2]] * 1_000_000
+
+
+def _deletable(run: RunSummary, before: int) -> bool:
+    from workflows_core.model import DELETABLE
+
+    return run.state in DELETABLE and run.created_at < before
+
+
+def _confirm(number: int) -> bool:
+    from workbench.words import count
+
+    question = f"Delete {count(number, 'run')} with all they have kept? This cannot be undone"
+    return click.confirm(question, err=True)
+
+
+async def _cancel(workspace: Workspace, run_id: str) -> tuple[Outcome, RunView]:
+    """Cancel and watch what comes of it: the end, or why it is not reached yet."""
+    import asyncio
+
+    from workflows_core.model import RunState
+
+    from .follow import changes
+
+    async with connected(workspace, "if_free") as client:
+        with changes(client) as next_change:
+            outcome = await client.cancel(run_id)
+            deadline = asyncio.get_running_loop().time() + _CANCEL_SECONDS
+            while True:
+                view = await client.view(run_id)
+                settled = view.state.final or view.state is RunState.NEEDS_RECONCILIATION
+                if settled or asyncio.get_running_loop().time() >= deadline:
+                    return outcome, view
+                await next_change()
+
+
+def _change(workspace: Workspace, act: Callable[[Client], Awaitable[Outcome]]) -> Outcome:
+    """Change something, as the owner where nobody is, else through the owner."""
+
+    async def work() -> Outcome:
+        async with connected(workspace, "if_free") as client:
+            return await act(client)
+
+    return run_async(work)
+
+
+def _view(workspace: Workspace, run: str) -> RunView:
+    async def ask(client: Client) -> RunView:
+        return await client.view(await client.resolve(run))
+
+    return _read(workspace, ask)
+
+
+def _read(workspace: Workspace, ask: Callable[[Client], Awaitable[R]]) -> R:
+    """One question to the workspace, without becoming its owner."""
+
+    async def work() -> R:
+        async with connected(workspace, "never") as client:
+            return await ask(client)
+
+    return run_async(work)
+
+
+def _find_step(view: RunView, step_id: str) -> StepView:
+    from workflows_core.errors import NotFound
+
+    attempts = [step for step in view.steps if step.step_id == step_id]
+    if not attempts:
+        known = ", ".join(dict.fromkeys(step.step_id for step in view.steps)) or "none yet"
+        raise NotFound(f"{view.run_id} has no step {step_id!r}; its steps: {known}")
+    return max(attempts, key=lambda step: step.attempt)

@@ -1,0 +1,309 @@
+"""What a front end can do with a workspace: the same calls whether or not this process owns the engine.
+
+An owner reaches the engine through the host in its own thread. Any other process reads the store itself and
+posts every change to the control inbox, which the owner watches. All methods run on the caller's own loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from workflows_core import errors
+from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
+from workflows_core.errors import NotFound, StoreError, StoreInUse, WorkflowError
+from workflows_core.model import RunSummary, RunView
+from workflows_core.store.lock import lock_path, owner_pid
+from workflows_core.store.reader import StoreReader
+
+from .workspace import Workspace
+
+if TYPE_CHECKING:
+    from extension_api.agent_runs import AgentRuns
+    from workflows_core.engine.service import WorkflowService
+
+    from .host.host import LocalHost
+
+T = TypeVar("T")
+
+#: How long a command waits for the owner to settle its control row.
+ANSWER_SECONDS: Final = 10.0
+_POLL_SECONDS: Final = 0.02
+_WATCH_SECONDS: Final = 0.1
+
+
+class OwnerSilent(StoreError):
+    """The owner did not settle a control in time. The row stays recorded and may still be applied."""
+
+    code = "owner_silent"
+    title = "The owner does not answer"
+
+
+class Client:
+    """One front end's access to a workspace. Build it with :meth:`open`, end it with :meth:`close`."""
+
+    def __init__(self, workspace: Workspace, host: LocalHost | None) -> None:
+        self.workspace = workspace
+        self._host = host
+        self._reader: StoreReader | None = None
+        self._opening = asyncio.Lock()
+        self._subscribers: list[Callable[[str], None]] = []
+        self._pending: set[str] = set()
+        self._loop = asyncio.get_running_loop()
+        self._watcher: asyncio.Task[None] | None = None
+        self._unsubscribe: Callable[[], None] | None = None
+        self._session: AgentRuns | None = None
+
+    @classmethod
+    async def open(
+        cls, workspace: Workspace, *, host: Literal["never", "if_free", "required"] = "never"
+    ) -> Client:
+        """Open a workspace, hosting the engine where asked and nobody does.
+
+        Raises ConfigurationError, StoreTooNew, StoreFailed; with ``required`` also StoreInUse.
+        """
+        local: LocalHost | None = None
+        if host == "required" or (host == "if_free" and owner_pid(lock_path(workspace.storage_path)) is None):
+            local = await cls._open_host(workspace, required=host == "required")
+        return cls(workspace, local)
+
+    @staticmethod
+    async def _open_host(workspace: Workspace, *, required: bool) -> LocalHost | None:
+        from .host.host import LocalHost
+
+        try:
+            return await asyncio.to_thread(LocalHost.open, workspace)
+        except StoreInUse:
+            if required:
+                raise
+            return None
+
+    @property
+    def owner(self) -> bool:
+        """Whether this process hosts the engine."""
+        return self._host is not None
+
+    @property
+    def host(self) -> LocalHost | None:
+        return self._host
+
+    def owner_pid(self) -> int | None:
+        """The pid of the process that hosts the engine; None where nobody does."""
+        return os.getpid() if self.owner else owner_pid(lock_path(self.workspace.storage_path))
+
+    # The engine in this process.
+
+    @property
+    def _service(self) -> WorkflowService:
+        from workflows_core.engine.service import WorkflowService
+
+        service = self._host.app_store.get(WorkflowService) if self._host is not None else None
+        if service is None:
+            raise errors.ConfigurationError(
+                "this workspace loads no workflow engine: its plugins list has no enabled record for it"
+            )
+        return service
+
+    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        assert self._host is not None
+        result: T = await asyncio.wrap_future(self._host.submit(coroutine))
+        return result
+
+    def _runs(self) -> AgentRuns:
+        if self._session is None:
+            assert self._host is not None
+            self._session = self._host.session()
+        return self._session
+
+    # Reading.
+
+    async def _read(self) -> StoreReader | None:
+        async with self._opening:
+            if self._reader is None:
+                self._reader = await StoreReader.open(self.workspace.storage_path)
+            return self._reader
+
+    async def _reading(self) -> StoreReader:
+        reader = await self._read()
+        if reader is None:
+            raise NotFound(
+                f"there are no runs in {self.workspace.root} yet; 'workbench run SCRIPT' launches one"
+            )
+        return reader
+
+    async def runs(self, limit: int | None = 20) -> list[RunSummary]:
+        """The newest runs first, each with its effective state; ``limit`` None means all."""
+        reader = await self._read()
+        return [] if reader is None else await reader.runs(limit)
+
+    async def live(self) -> list[RunSummary]:
+        """Runs that a living owner works on or keeps a worker for."""
+        return [run for run in await self.runs(None) if run.state.owned]
+
+    async def resolve(self, run: str) -> str:
+        """The full id for an id or a unique prefix; raises NotFound."""
+        return await (await self._reading()).resolve(run)
+
+    async def summary(self, run_id: str) -> RunSummary:
+        return await (await self._reading()).summary(run_id)
+
+    async def view(self, run_id: str) -> RunView:
+        """Everything about one run; repeated calls read only what is new."""
+        return await (await self._reading()).view(run_id)
+
+    def subscribe(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call ``callback(run_id)`` on this loop after changes; several changes may be told at once."""
+        self._subscribers.append(callback)
+        if self._watcher is None and self._unsubscribe is None:
+            if self._host is not None:
+                self._unsubscribe = self._service.subscribe(self._from_engine)
+            else:
+                self._watcher = self._loop.create_task(self._watch())
+
+        def unsubscribe() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return unsubscribe
+
+    def _from_engine(self, run_id: str) -> None:
+        # Called in the engine's thread: one wake-up of this loop for any number of changes.
+        wake = not self._pending
+        self._pending.add(run_id)
+        if wake:
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                self._pending.clear()  # The front end's loop has ended; nobody listens any more.
+
+    def _deliver(self) -> None:
+        changed, self._pending = self._pending, set()
+        for run_id in changed:
+            for callback in tuple(self._subscribers):
+                callback(run_id)
+
+    async def _watch(self) -> None:
+        """Without the engine in this process: notice other processes' writes, and the owner's death."""
+        seen: dict[str, tuple[int, int, int]] = {}
+        version: tuple[int, int | None] = (-1, None)
+        while True:
+            try:
+                reader = await self._read()
+                if reader is not None:
+                    latest = (await reader.data_version(), reader.owner_pid())
+                    if latest != version:
+                        current = await reader.revisions()
+                        changed = {run for run in current if current[run] != seen.get(run)}
+                        changed |= set(seen) - set(current)
+                        if latest[1] != version[1]:
+                            changed |= set(current)
+                        seen, version = current, latest
+                        self._pending |= changed
+                        self._deliver()
+            except StoreError:
+                pass  # A reader's own commands show the error; watching goes on.
+            await asyncio.sleep(_WATCH_SECONDS)
+
+    # Commands.
+
+    async def launch(self, request: LaunchRequest) -> LaunchOutcome:
+        """Launch here, or through the owner's inbox. Raises as WorkflowService.launch does."""
+        if self._host is not None:
+            return await self._call(self._service.launch(request, self._runs()))
+        body = {
+            "script": request.script,
+            "args": request.args,
+            "name": request.name,
+            "request_id": request.request_id,
+            "options": dict(request.options),
+            "parent_run_id": request.parent_run_id,
+        }
+        detail = await self._post("launch", None, body)
+        return LaunchOutcome(str(detail["run_id"]), bool(detail["existing"]))
+
+    async def cancel(self, run_id: str) -> Outcome:
+        """Ask for a run to be cancelled; returns once that is recorded."""
+        if self._host is not None:
+            return await self._call(self._service.cancel(run_id, self._runs()))
+        return _outcome(await self._post("cancel", run_id, {}))
+
+    async def delete(self, run_id: str) -> Outcome:
+        """Delete a final run, leaving a tombstone."""
+        if self._host is not None:
+            return await self._call(self._service.delete(run_id, self._runs()))
+        return _outcome(await self._post("delete", run_id, {}))
+
+    async def delete_older_than(self, before: int) -> Outcome:
+        """Delete final runs created before ``before`` (microseconds since the epoch)."""
+        if self._host is not None:
+            return await self._call(self._service.delete_older_than(before, self._runs()))
+        return _outcome(await self._post("delete_older_than", None, {"before": before}))
+
+    async def _post(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
+        from .host.identity import describe_control, terminal_session
+
+        reader = await self._reading()
+        uid = os.getuid()
+        row_id = await reader.post(kind, run_id, body, describe_control(terminal_session(uid), uid))
+        deadline = self._loop.time() + ANSWER_SECONDS
+        while True:
+            row = await reader.inbox_row(row_id)
+            if row is not None and row.settled_at is not None:
+                return _settled(row.outcome, dict(row.detail or {}))
+            if self._loop.time() >= deadline:
+                pid = reader.owner_pid()
+                who = f"process {pid}" if pid else "the owner"
+                raise OwnerSilent(
+                    f"recorded as control {row_id}; {who} has not answered for {ANSWER_SECONDS:.0f} s. "
+                    "The record stays and is applied when an owner runs"
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def wait_idle(self) -> None:
+        """Wait until the engine in this process supervises nothing and finishes no cancel."""
+        if self._host is None:
+            return
+        service = self._service
+        while service.busy:  # noqa: ASYNC110 - the engine's state lives in another thread's loop
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def identity(self) -> str:
+        """Who acts here, for the top line: ``ada · terminal``."""
+        try:
+            name = pwd.getpwuid(os.getuid()).pw_name
+        except KeyError:
+            name = f"uid {os.getuid()}"
+        return f"{name} · {self.workspace.config.auth.mode}"
+
+    async def close(self) -> None:
+        """Stop watching and, as the owner, shut down in order: live runs stay recoverable."""
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+            self._unsubscribe = None
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait({self._watcher})
+            self._watcher = None
+        if self._reader is not None:
+            await self._reader.close()
+            self._reader = None
+        if self._host is not None:
+            host, self._host = self._host, None
+            await asyncio.to_thread(host.close)
+
+
+def _outcome(detail: dict[str, Any]) -> Outcome:
+    return Outcome(str(detail["status"]), str(detail["message"]), tuple(detail.get("run_ids", ())))
+
+
+def _settled(outcome: str | None, detail: dict[str, Any]) -> dict[str, Any]:
+    if outcome == "applied":
+        return detail
+    error = detail.get("error") or {}
+    kind = getattr(errors, str(error.get("type", "")), WorkflowError)
+    if not (isinstance(kind, type) and issubclass(kind, WorkflowError)):
+        kind = WorkflowError
+    raise kind(str(error.get("message", "the owner refused it")))

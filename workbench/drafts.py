@@ -1,0 +1,307 @@
+"""Scripts in work, without a screen: drafts with their files, launch arguments, and what a session remembers.
+
+A draft knows its text, what was saved, and how the file looked when it was last read or written, so that a
+change by another program is noticed before it is overwritten. Undo belongs to the editor.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from extension_api.hashing import canonical_hash
+from workflows_core import jsontext
+from workflows_core.errors import Conflict, StoreFailed, UsageError
+from workflows_core.limits import Limits
+from workflows_core.model import new_id
+
+from .inert import inert
+from .scripts import parse_arguments, read_text
+
+#: Launches that a session remembers.
+REMEMBERED_LAUNCHES: Final = 200
+
+
+class OnDisk(StrEnum):
+    """How a draft's file stands against what the draft last read or wrote."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    GONE = "gone"
+
+
+class Stamp(NamedTuple):
+    """Identity, size and time of a file; a file with an equal stamp need not be read again."""
+
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Stamp:
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class Reading(NamedTuple):
+    """A file's text and the stamp it had before it was read."""
+
+    text: str
+    stamp: Stamp | None
+
+
+def read_file(path: Path) -> Reading:
+    """Read a script file. Blocks; raises UsageError or LimitExceeded in words."""
+    stamp = _stamp(path)
+    return Reading(read_text(path, "the script"), stamp)
+
+
+class Draft:
+    """One script that is being written.
+
+    ``text`` is the working copy, ``saved`` what its file last held as far as is known; None: there was no file.
+    """
+
+    def __init__(self, path: Path, reading: Reading | None = None, *, text: str = "") -> None:
+        self.path = path
+        self.text = text if reading is None else reading.text
+        self.saved: str | None = None
+        self._digest: str | None = None
+        self._stamp: Stamp | None = None
+        if reading is not None:
+            self._note(*reading)
+
+    @classmethod
+    def open(cls, path: Path) -> Draft:
+        """Read a script file. Blocks; raises UsageError or LimitExceeded in words."""
+        return cls(path, read_file(path))
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the text differs from what the file last held."""
+        return self.text != self.saved
+
+    def on_disk(self) -> OnDisk:
+        """Look at the file; it is read only where its stamp differs. Blocks, never raises."""
+        stamp = _stamp(self.path)
+        if stamp is None:
+            return OnDisk.GONE
+        if self._digest is None:
+            return OnDisk.CHANGED
+        if stamp == self._stamp:
+            return OnDisk.SAME
+        try:
+            text = read_text(self.path, "the script")
+        except UsageError:
+            return OnDisk.CHANGED
+        if _digest(text) != self._digest:
+            return OnDisk.CHANGED
+        self._stamp = stamp
+        return OnDisk.SAME
+
+    def accept(self, reading: Reading) -> None:
+        """Take what was read of the file as working copy and as saved."""
+        self.text = reading.text
+        self._note(*reading)
+
+    def save(self, *, overwrite: bool = False) -> None:
+        """Write the text to the file, whole or not at all, keeping the file's mode. Blocks.
+
+        Raises Conflict where another program changed the file since (not with ``overwrite``), UsageError where
+        the text cannot be stored, StoreFailed where the disk refuses.
+        """
+        shown = inert(str(self.path))
+        text = self.text
+        if not overwrite and self.on_disk() is OnDisk.CHANGED:
+            raise Conflict(
+                f"{shown} was changed by another program since it was read here; "
+                "reload it, or save again to replace it",
+                code="changed_on_disk",
+            )
+        try:
+            data = text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError("the script holds a lone surrogate, which is not text") from None
+        try:
+            stamp = _write_whole(self.path, data)
+        except OSError as error:
+            raise StoreFailed(
+                f"{shown} cannot be written: {error.strerror or type(error).__name__}. The text is kept here"
+            ) from None
+        self._note(text, stamp)
+
+    def _note(self, text: str, stamp: Stamp | None) -> None:
+        self.saved = text
+        self._digest = _digest(text)
+        self._stamp = stamp
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        return Stamp.of(path.stat())
+    except (OSError, ValueError):
+        return None
+
+
+def _write_whole(path: Path, data: bytes) -> Stamp:
+    """Replace the file's content by ``data`` through a temporary file beside it; links are followed."""
+    target = Path(os.path.realpath(path))
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    else:
+        if not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "it is read-only")
+    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+            stamp = Stamp.of(os.fstat(file.fileno()))
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return stamp
+
+
+class Arguments(NamedTuple):
+    """Launch arguments as typed. ``value`` is None where they cannot be sent, and ``error`` says why.
+
+    ``sent`` is the canonical JSON of ``value``. ``line`` and ``column``, from 1, are where the error stands.
+    """
+
+    value: dict[str, Any] | None
+    sent: str = ""
+    error: str = ""
+    line: int | None = None
+    column: int | None = None
+
+
+def read_arguments(text: str) -> Arguments:
+    """Read launch arguments; empty text means no arguments, ``{}``."""
+    if not text.strip():
+        return Arguments({}, "{}")
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return Arguments(None, "", _decapitalised(error.msg), error.lineno, error.colno)
+    except (ValueError, RecursionError):
+        pass  # said in better words below
+    try:
+        value = parse_arguments(text)
+    except UsageError as error:
+        place = _place_of(text, error.message)
+        return Arguments(None, "", error.message, *place)
+    return Arguments(value, jsontext.encode(value).decode("utf-8"))
+
+
+def _decapitalised(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def _place_of(text: str, message: str) -> tuple[int, int]:
+    """Where the token that ``message`` quotes stands in ``text``, else where the text starts."""
+    for word in message.replace(",", " ").split():
+        if len(word) >= 3 and (word.lstrip("-").isdigit() or word.strip("-") in ("NaN", "Infinity")):
+            at = text.find(word)
+            if at >= 0:
+                break
+    else:
+        at = len(text) - len(text.lstrip())
+    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+
+
+class OpenScript(msgspec.Struct, kw_only=True):
+    """What a session remembers of one open script. ``unsaved`` is its working copy where that differs."""
+
+    path: str
+    line: int = 1
+    column: int = 1
+    unsaved: str | None = None
+
+
+class LaunchForm(msgspec.Struct, kw_only=True):
+    """What stands in the launch pane for one script. ``stubs`` is a path in the workspace; None: the default."""
+
+    arguments: str = ""
+    real: bool = False
+    stubs: str | None = None
+
+
+class Launched(msgspec.Struct, kw_only=True):
+    """The request that a launch of this content was given, and the run it made once that is known."""
+
+    request_id: str
+    run_id: str | None = None
+
+
+class AuthorSession(msgspec.Struct, kw_only=True):
+    """What the Author screen finds again at its next start. Paths are relative to the workspace where they can be.
+
+    ``launches`` maps ``launch_key`` to its request, oldest first.
+    """
+
+    open: list[OpenScript] = []
+    current: str | None = None
+    forms: dict[str, LaunchForm] = {}
+    launches: dict[str, Launched] = {}
+
+    @classmethod
+    def load(cls, value: Any) -> AuthorSession:
+        """From a JSON value; whatever is not a session gives an empty one."""
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError:
+            return cls()
+
+    def dump(self) -> Any:
+        """As a JSON value."""
+        return msgspec.to_builtins(self)
+
+    def request_for(self, key: str, *, again: bool = False) -> Launched:
+        """The request of this content: the remembered one, or with ``again`` a new one."""
+        known = None if again else self.launches.get(key)
+        if known is None:
+            known = Launched(request_id=new_id("req"))
+        self.launches.pop(key, None)
+        self.launches[key] = known
+        while len(self.launches) > REMEMBERED_LAUNCHES:
+            del self.launches[next(iter(self.launches))]
+        return known
+
+
+def launch_key(
+    *, script: str, args: Any, name: str, options: Mapping[str, Any], agents: tuple[str, ...], of: Limits
+) -> str:
+    """Names the content of a launch: what a repeated request must match, so that equal keys share a request."""
+    return canonical_hash(
+        {
+            "script": hashlib.sha256(script.encode("utf-8", "surrogatepass")).hexdigest(),
+            "args": args,
+            "name": name,
+            "options": {key: value for key, value in options.items() if key != "label"},
+            "agents": sorted(agents),
+            "limits": msgspec.structs.asdict(of),
+        }
+    )

@@ -1,0 +1,321 @@
+"""Drives one child run through its life, in the order that observers are promised.
+
+Barrier of the thread → on_task_start → the agent is assembled → it runs, with the host's own model calls,
+compaction and subagents → the record is final → on_task_stop → barrier released, end published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from extension_api.agent_runs import AgentRunStatus, AgentRunUncertain, AgentRunView
+from extension_api.compaction import CompactionEvent
+from extension_api.hashing import canonical_hash
+from extension_api.lifecycle import TaskInfo, TaskOutcome
+from extension_api.middleware import AgentScope
+from extension_api.observers import SystemModelRequest, SystemOperationKind
+from extension_api.state import ExtensionData
+from workflows_core.errors import StoreError
+from workflows_core.model import new_id
+
+from ..agents.base import (
+    Answer,
+    Backend,
+    BackendUnavailable,
+    Call,
+    ChildRef,
+    Compaction,
+    Started,
+    Subagent,
+    SystemCall,
+)
+from .assembly import Assembler, Evidence
+from .events import INTERRUPTED, LOST, closing_events
+from .notifications import Notifier
+from .store import ChildRow, HostStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+logger = logging.getLogger(__name__)
+
+_SECOND: Final = 1_000_000
+_CLOSE_SECONDS: Final = 5.0
+
+
+class SystemModelError(RuntimeError):
+    """A model call of the host's own failed, as its stub entry says."""
+
+
+class Target(Protocol):
+    """Where an agent runs."""
+
+    @property
+    def backend(self) -> Backend: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+
+class Live:
+    """A child run that is not final yet. ``done`` gives its final view to whoever observes it."""
+
+    def __init__(self, row: ChildRow, done: asyncio.Future[AgentRunView]) -> None:
+        self.row = row
+        self.done = done
+        self.timer: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.work: asyncio.Task[Answer] | None = None
+        self.interrupted = False
+        self.waiting = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether the end of this process would lose something: it runs in here, or observers are being told."""
+        return self.task is not None and not (self.waiting and self.row.durable)
+
+    def publish(self, view: AgentRunView) -> None:
+        if not self.done.done():
+            self.done.set_result(view)
+
+    def fail(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+            self.done.exception()  # nobody may be observing; that is not an error of its own
+
+
+class _Barrier:
+    """One at a time on a thread, until the end of a run has been told to everybody."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+class Driver:
+    """Runs the tasks of one host's child runs."""
+
+    def __init__(
+        self,
+        store: HostStore,
+        assembler: Assembler,
+        notifier: Notifier,
+        clock: Callable[[], int],
+        forget: Callable[[Live], None],
+    ) -> None:
+        self._store = store
+        self._assembler = assembler
+        self._notifier = notifier
+        self._clock = clock
+        self._forget = forget
+        self._barriers: dict[str, _Barrier] = {}
+
+    def start(self, row: ChildRow, target: Target, started: Started, call: Call) -> Live:
+        """Drive a child that was just admitted."""
+        return self._spawn(row, target, started, call)
+
+    def resume(self, row: ChildRow, target: Target, answer: Answer | None) -> Live:
+        """Drive a durable child of an earlier process. What it did before is not told again."""
+        started = Started(badge=row.badge, durable=bool(row.durable), answer=answer, due=row.due)
+        return self._spawn(row, target, started, None)
+
+    def interrupt(self, live: Live) -> None:
+        """Stop the work of a live child; its end is recorded, told and published as always."""
+        live.interrupted = True
+        if live.work is not None:
+            live.work.cancel()
+
+    async def close(self, lives: Iterable[Live]) -> None:
+        tasks = [live.task for live in lives if live.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+
+    def _spawn(self, row: ChildRow, target: Target, started: Started, call: Call | None) -> Live:
+        loop = asyncio.get_running_loop()
+        live = Live(row, loop.create_future())
+        live.task = loop.create_task(self._drive(live, target, started, call))
+        return live
+
+    async def _drive(self, live: Live, target: Target, started: Started, call: Call | None) -> None:
+        row = live.row
+        barrier = self._barriers.setdefault(row.thread_id, _Barrier())
+        barrier.users += 1
+        try:
+            async with barrier.lock:
+                view = await self._run(live, target, started, call)
+            live.publish(view)
+        except StoreError as error:
+            live.fail(AgentRunUncertain(error.message))
+        except asyncio.CancelledError:
+            if not started.durable:
+                self._finish(live, LOST, None)
+            live.done.cancel()
+            raise
+        except Exception as error:
+            logger.exception("child run %s failed in the host", row.run_id)
+            live.fail(AgentRunUncertain(f"the host failed with {type(error).__name__}"))
+        finally:
+            barrier.users -= 1
+            if not barrier.users:
+                self._barriers.pop(row.thread_id, None)
+            self._forget(live)
+
+    async def _run(self, live: Live, target: Target, started: Started, call: Call | None) -> AgentRunView:
+        row = live.row
+        if live.interrupted:  # before it started: no hook hears of it
+            return self._finish(live, INTERRUPTED, None)
+        snapshot = self._notifier.snapshot
+        info = TaskInfo(
+            task_id=row.run_id,
+            run_id=row.run_id,
+            thread_id=row.thread_id,
+            kind="lead",
+            agent_name=row.agent_ref,
+            resumed=call is None,
+        )
+        store = ExtensionData(row.run_id) if snapshot.needs_task_store else None
+        if store is not None:
+            await self._notifier.task_start(store, info)
+        evidence = None
+        try:
+            if row.evidence is None and call is not None:
+                evidence = self._assembler.assemble(
+                    row.agent_ref, target.backend, target.settings, call.options
+                )
+            answer = await self._answer(live, target, started, call, store)
+        except BackendUnavailable as error:
+            answer = Answer(AgentRunStatus.UNKNOWN, error_code="backend", error_message=str(error))
+        view = self._finish(live, answer, evidence)
+        if store is not None:
+            await self._notifier.task_stop(store, info, outcome_of(answer.status))
+        return view
+
+    async def _answer(
+        self,
+        live: Live,
+        target: Target,
+        started: Started,
+        call: Call | None,
+        store: ExtensionData | None,
+    ) -> Answer:
+        """Run the work in a task of its own, so that an interruption reaches the work and not its record."""
+        if live.interrupted:
+            return INTERRUPTED
+        live.work = asyncio.get_running_loop().create_task(self._work(live, target, started, call, store))
+        try:
+            await asyncio.wait({live.work})
+        except asyncio.CancelledError:
+            live.work.cancel()
+            await asyncio.wait({live.work})
+            raise
+        if live.work.cancelled():
+            return INTERRUPTED
+        return live.work.result()
+
+    async def _work(
+        self,
+        live: Live,
+        target: Target,
+        started: Started,
+        call: Call | None,
+        store: ExtensionData | None,
+    ) -> Answer:
+        if call is not None:
+            model = target.backend.describe(call.agent_ref, target.settings, call.options).effective_model
+            for system in started.system:
+                await self._system_call(system, model, call, store)
+            if started.compact is not None and self._notifier.snapshot.compaction_observers:
+                self._notifier.compacted(_compaction(started.compact))
+            for subagent in started.subagents:
+                await self._subagent(subagent, target, call)
+        live.waiting = True
+        try:
+            if started.answer is not None:
+                await asyncio.sleep(max(0, (started.due or 0) - self._clock()) / _SECOND)
+                return started.answer
+            row = live.row
+            child = ChildRef(row.run_id, row.thread_id, row.agent_ref, target.settings)
+            return await target.backend.observe(child, call)
+        finally:
+            live.waiting = False
+
+    async def _system_call(
+        self, system: SystemCall, model: str, call: Call, store: ExtensionData | None
+    ) -> None:
+        async def ask() -> Any:
+            await asyncio.sleep(system.after)
+            if system.fail is not None:
+                raise SystemModelError(system.fail)
+            return copy.deepcopy(system.reply)
+
+        request = SystemModelRequest(messages=(copy.deepcopy(call.input.get("task")),), model_name=model)
+        try:
+            await self._notifier.system_call(SystemOperationKind(system.kind), request, ask, store)
+        except SystemModelError:
+            pass  # a failed title or memory call does not fail the run
+
+    async def _subagent(self, subagent: Subagent, target: Target, call: Call) -> None:
+        snapshot = self._notifier.snapshot
+        info = TaskInfo(
+            task_id=new_id("task"),
+            run_id=call.child_run_id,
+            thread_id=call.thread_id,
+            kind="subagent",
+            parent_task_id=call.child_run_id,
+            agent_name=subagent.agent,
+        )
+        store = ExtensionData(subagent.tool_call or info.task_id) if snapshot.needs_task_store else None
+        outcome = TaskOutcome.FAILED if subagent.fail is not None else TaskOutcome.COMPLETED
+        if store is not None:
+            await self._notifier.task_start(store, info)
+        try:
+            if snapshot.assembly_observers or snapshot.middlewares:
+                self._assembler.assemble(
+                    subagent.agent, target.backend, target.settings, call.options, AgentScope.SUBAGENT
+                )
+            await asyncio.sleep(subagent.after)
+        except asyncio.CancelledError:
+            outcome = TaskOutcome.ABORTED
+            raise
+        finally:
+            if store is not None:
+                await self._stop_subagent(store, info, outcome)
+
+    async def _stop_subagent(self, store: ExtensionData, info: TaskInfo, outcome: TaskOutcome) -> None:
+        """Tell the end also while the work is being cancelled: in a task that the cancellation does not reach."""
+        stop = asyncio.ensure_future(self._notifier.task_stop(store, info, outcome))
+        await asyncio.wait({stop})
+
+    def _finish(self, live: Live, answer: Answer, evidence: Evidence | None) -> AgentRunView:
+        at = self._clock()
+        self._store.finish(
+            live.row, answer, at, closing_events(answer, at), None if evidence is None else evidence.text
+        )
+        row = live.row._replace(status=answer.status.value, finished_at=at)
+        if evidence is not None:
+            row = row._replace(evidence=evidence.text)
+        return row.view(answer)
+
+
+def outcome_of(status: AgentRunStatus) -> TaskOutcome:
+    """What a task's hooks are told: waiting for a person counts as completed, an interruption as aborted."""
+    if status in (AgentRunStatus.SUCCESS, AgentRunStatus.WAITING_INPUT):
+        return TaskOutcome.COMPLETED
+    return TaskOutcome.ABORTED if status is AgentRunStatus.INTERRUPTED else TaskOutcome.FAILED
+
+
+def _compaction(compact: Compaction) -> CompactionEvent:
+    return CompactionEvent(
+        transform_kind=compact.kind,
+        transform_version=compact.version,
+        source_content_hashes=tuple(canonical_hash(message) for message in compact.messages),
+        output_content_hash=canonical_hash(compact.summary),
+        compacted_message_count=len(compact.messages),
+        kept_message_count=compact.kept,
+    )

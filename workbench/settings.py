@@ -1,0 +1,129 @@
+"""A person's settings and what the application remembers between sessions.
+
+Settings come from ``workbench.yaml`` of the workspace and from ``settings.yaml`` in the person's own
+configuration folder, which wins: keys, theme and ASCII glyphs belong to who sits there. What is remembered
+(the last script, the last screen) is kept per workspace in the person's state folder, so that opening a
+workspace only to look at it writes nothing into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import locale
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import platformdirs
+
+from workflows_core.errors import ConfigurationError
+
+from .inert import inert
+from .yamltext import Section, YamlRefused, parse
+
+DEFAULT_THEME: Final = "textual-dark"
+SETTINGS_BYTES: Final = 256 * 1024
+
+
+class Session:
+    """Small JSON values that outlive the application, by key. A file that cannot be read counts as empty."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._values: dict[str, Any] = {}
+        if path is not None:
+            try:
+                loaded = json.loads(path.read_text("utf-8"))
+            except (OSError, ValueError):
+                loaded = None
+            if isinstance(loaded, dict):
+                self._values = loaded
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._values.get(key, default)
+
+    def set(self, key: str, value: Any) -> None:
+        """Remember ``value``, a JSON value, until ``save``."""
+        self._values[key] = value
+
+    def save(self) -> None:
+        """Write everything, readable by this person only. Raises OSError where the disk refuses."""
+        if self._path is None:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temporary = self._path.with_suffix(".new")
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(self._values, file, indent=1)
+        temporary.replace(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``keymap`` is as the person wrote it, for ``tui.keymap.load``; ``ascii`` draws without Unicode."""
+
+    keymap: Mapping[str, Any] = field(default_factory=dict)
+    theme: str = DEFAULT_THEME
+    ascii: bool = False
+    session: Session = field(default_factory=Session)
+
+    @classmethod
+    def load(cls, root: Path, *, keymap: Mapping[str, Any], theme: str | None) -> Settings:
+        """Settings for the workspace at ``root``, whose configuration holds ``keymap`` and ``theme``.
+
+        Raises ConfigurationError, naming the file, where the person's own settings cannot be used.
+        """
+        own = _own(settings_path())
+        return cls(
+            keymap={**keymap, **own.get("keymap", {})},
+            theme=own.get("theme") or theme or DEFAULT_THEME,
+            ascii=own.get("ascii", not _terminal_writes_unicode()),
+            session=Session(session_path(root)),
+        )
+
+
+def settings_path() -> Path:
+    """Where a person's own settings are read from."""
+    return Path(platformdirs.user_config_dir("workbench", appauthor=False)) / "settings.yaml"
+
+
+def session_path(root: Path) -> Path:
+    """Where the session of the workspace at ``root`` is kept."""
+    digest = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+    return Path(platformdirs.user_state_dir("workbench", appauthor=False)) / "sessions" / f"{digest}.json"
+
+
+def _own(path: Path) -> dict[str, Any]:
+    """What the person's own file sets, by key."""
+    where = inert(str(path))
+    try:
+        with path.open("rb") as file:
+            data = file.read(SETTINGS_BYTES + 1)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigurationError(f"{where} cannot be read: {error.strerror}") from None
+    if len(data) > SETTINGS_BYTES:
+        raise ConfigurationError(f"{where} is larger than {SETTINGS_BYTES // 1024} KiB")
+    try:
+        document = parse(data, str(path))
+        value = {} if document.value is None else document.value
+        top = Section(document, (), value, "a person's settings")
+        given = {
+            "keymap": dict(top.section("keymap", "ids of key bindings with keys").items()),
+            "theme": top.text("theme", DEFAULT_THEME),
+            "ascii": top.flag("ascii", False),
+        }
+        top.done()
+    except YamlRefused as error:
+        raise ConfigurationError(error.message) from None
+    return {key: made for key, made in given.items() if key in top}
+
+
+def _terminal_writes_unicode() -> bool:
+    """Whether the locale is UTF-8 and the terminal is not one of those that draw ASCII only."""
+    return os.environ.get("TERM") not in ("linux", "dumb", "vt100", "vt220") and (
+        locale.getpreferredencoding(False).lower().replace("-", "") == "utf8"
+    )

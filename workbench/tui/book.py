@@ -1,0 +1,62 @@
+"""All runs of the workspace as the screens list them, read once and then kept up to date run by run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from workflows_core.errors import Deleted, NotFound
+from workflows_core.model import RunState, RunSummary
+
+if TYPE_CHECKING:
+    from ..client import Client
+
+#: More changed runs than this are read all at once.
+MANY: Final = 50
+
+
+class RunBook:
+    """``newest`` is every run, the newest first. Readers must not change it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._runs: dict[str, RunSummary] = {}
+        self._newest: Sequence[RunSummary] = ()
+        self._counts: Counter[RunState] = Counter()
+        self.loaded = False
+
+    @property
+    def newest(self) -> Sequence[RunSummary]:
+        return self._newest
+
+    def get(self, run_id: str) -> RunSummary | None:
+        return self._runs.get(run_id)
+
+    def count(self, *states: RunState) -> int:
+        """How many runs are in one of ``states``."""
+        return sum(self._counts[state] for state in states)
+
+    async def load(self) -> None:
+        """Read every run. Raises what ``Client.runs`` raises."""
+        self._runs = {run.run_id: run for run in await self._client.runs(None)}
+        self.loaded = True
+        self._arrange()
+
+    async def update(self, run_ids: Iterable[str]) -> None:
+        """Read these runs again; those that are gone leave the book."""
+        wanted = tuple(run_ids)
+        if len(wanted) > MANY:
+            await self.load()
+            return
+        for run_id in wanted:
+            try:
+                self._runs[run_id] = await self._client.summary(run_id)
+            except (NotFound, Deleted):
+                self._runs.pop(run_id, None)
+        if wanted:
+            self._arrange()
+
+    def _arrange(self) -> None:
+        self._newest = sorted(self._runs.values(), key=lambda run: run.created_at, reverse=True)
+        self._counts = Counter(run.state for run in self._newest)

@@ -1,0 +1,392 @@
+"""The Author screen: scripts, the editor with the last run on its lines, problems, and the launch pane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on, work
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from workflows_core.errors import Deleted, NotFound, WorkflowError
+from workflows_core.model import RunSummary
+
+from ... import words
+from ...drafts import LaunchForm
+from ...scripts import script_name
+from .. import keymap
+from ..messages import RunsChanged, Tick
+from ..palette import Command, Palette
+from ..refresh import Refresher
+from ..widgets.choice import Choice
+from ..widgets.editor import PASTE_CHARACTERS, ScriptEditor
+from ..widgets.lines import LineList
+from ..widgets.pane import ListPane
+from .author_checks import Checked, Checker, engine_settings
+from .author_editors import EditorColumn, OpenFile
+from .author_files import Files
+from .author_launch import LaunchPane, StubChoice
+from .author_launcher import confirm_real, prepare, send, stub_choices
+from .author_outside import edit_outside
+from .author_scripts import ScriptList, ScriptRows
+from .base import Column, WorkbenchScreen
+
+
+class AuthorScreen(WorkbenchScreen):
+    """F2. Composes the panes and routes between them, the files, the checks and the client."""
+
+    NAME = "author"
+    COLUMNS = (Column("scripts", 20), Column("centre", 44), Column("launch", 36))
+    MAIN = "centre"
+    CSS_PATH = Path(__file__).with_name("author.tcss")
+    BINDINGS: ClassVar[list[BindingType]] = keymap.bindings("author")
+
+    def compose_columns(self) -> Iterable[Widget]:
+        lines = ScriptList(empty="Looking for scripts.")
+        self._scripts = ListPane("Scripts", lines=lines, counted=False, id="scripts")
+        self._column = EditorColumn(unicode=self.unicode, id="centre")
+        self._pane = LaunchPane(unicode=self.unicode, id="launch")
+        self._files = Files(self, self._column, self._list_scripts)
+        self._checker = Checker(self, self.context.workspace, self._subject, self._checked)
+        self._runs = Refresher(self, self._read_run, "run")
+        yield self._scripts
+        yield self._column
+        yield self._pane
+
+    def home(self) -> Widget | None:
+        return self._scripts.list
+
+    @property
+    def current(self) -> OpenFile | None:
+        """The script that is shown."""
+        return self._column.current
+
+    async def refresh_all(self) -> None:
+        first = self.current is None
+        await self._files.restore()
+        await self._files.find()
+        await self._files.look_at_disk()
+        self._runs.request()
+        if first and self.current is not None and self.focused is self.home():
+            self.current.editor.focus()
+
+    def on_unmount(self) -> None:
+        self._checker.cancel()
+        self._files.remember()
+
+    async def may_leave(self) -> bool:
+        """Ask about unsaved scripts before the application is left; True: leave."""
+        return await self._files.may_leave()
+
+    # Scripts
+
+    def _list_scripts(self) -> None:
+        files, found = self._column.files, self._files.found
+        key = self.workbench.key_label
+        self._scripts.list.set_empty(f"None yet. {key('author.new')} writes a first one.")
+        self._scripts.set_rows(
+            ScriptRows(
+                (*found.scripts, *(file.path for file in files if file.path not in found.scripts)),
+                current=self.current.path if self.current is not None else None,
+                dirty=[file.path for file in files if file.draft.dirty],
+                unicode=self.unicode,
+            )
+        )
+        self._column.offer(
+            "There is no script in this workspace yet. A first one comes with a stub set that answers for Agents."
+            if not found.scripts
+            else f"No script is open. {key('list.open')} opens the one under the cursor of the list."
+        )
+
+    @on(LineList.Selected, "#scripts LineList")
+    def _script_selected(self, message: LineList.Selected) -> None:
+        message.stop()
+        path = self._listed()
+        if path is not None:
+            self.run_worker(self._go_to(path), group="open", exit_on_error=False)
+
+    async def _go_to(self, path: Path) -> None:
+        file = await self._files.open(path)
+        self.reveal("centre")
+        file.editor.focus()
+
+    def _listed(self) -> Path | None:
+        """The script under the cursor of the list, where the list has the focus."""
+        rows, index = self._scripts.list.rows, self._scripts.list.current_index
+        if not self._scripts.list.has_focus or index is None or not isinstance(rows, ScriptRows):
+            return None
+        return rows.path(index)
+
+    @on(EditorColumn.NewWanted)
+    def _new_wanted(self, message: EditorColumn.NewWanted) -> None:
+        message.stop()
+        self.action_new()
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_new(self) -> None:
+        file = await self._files.new()
+        if file is not None:
+            self.reveal("centre")
+            file.editor.focus()
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_close_file(self) -> None:
+        path = self._listed()
+        file = self._column.file_of(path) if path is not None else self.current
+        if file is not None:
+            await self._files.close(file)
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_edit_outside(self) -> None:
+        path = self._listed()
+        file = await self._files.open(path) if path is not None else self.current
+        if file is not None and (not file.draft.dirty or await self._files.save(file)):
+            edit_outside(self.app, file.draft.path)
+            await self._files.look_at_disk()
+
+    def action_file(self, by: int) -> None:
+        self._column.step(by)
+
+    @work(group="save", exit_on_error=False)
+    async def action_save(self) -> None:
+        file = self.current
+        if file is not None and await self._files.save(file):
+            self.workbench.notice(f"{file.path} is saved.")
+
+    # The shown script
+
+    @on(EditorColumn.Shown)
+    def _file_shown(self, message: EditorColumn.Shown) -> None:
+        message.stop()
+        self._list_scripts()
+        file = self.current
+        self._pane.disabled = file is None
+        if file is not None:
+            form = self._files.session.forms.get(str(file.path), LaunchForm())
+            self._pane.show_form(form, self._stub_choices(file))
+            self._show_facts(file)
+            self._show_standing()
+            self._checker.start()
+            self._runs.request()
+        self._files.remember()
+        self.refresh_bindings()
+
+    def _stub_choices(self, file: OpenFile) -> list[StubChoice]:
+        return stub_choices(self.context, file.draft.path, self._files.found)
+
+    @on(EditorColumn.Edited)
+    def _file_edited(self, message: EditorColumn.Edited) -> None:
+        message.stop()
+        if message.turned:
+            self._list_scripts()
+        self._changed(message.file)
+
+    @on(LaunchPane.Changed)
+    def _form_changed(self, message: LaunchPane.Changed) -> None:
+        message.stop()
+        if self.current is not None:
+            self._files.session.forms[str(self.current.path)] = self._pane.form
+            self._changed(self.current)
+
+    def _changed(self, file: OpenFile) -> None:
+        """Script or form changed: a check is due, and a launch would make a new run."""
+        if file.repeatable:
+            file.repeatable = file.repeated = False
+            self._show_standing()
+            self.refresh_bindings()
+        if file is self.current:
+            self._checker.soon()
+
+    @on(ScriptEditor.PasteRefused)
+    def _paste_refused(self, message: ScriptEditor.PasteRefused) -> None:
+        message.stop()
+        self.workbench.notice(
+            f"{message.length:,} characters were not pasted; at most {PASTE_CHARACTERS:,} are taken at once.",
+            severity="warning",
+        )
+
+    @on(LaunchPane.StubsWanted)
+    def _stubs_wanted(self, message: LaunchPane.StubsWanted) -> None:
+        message.stop()
+        self._choose_stubs()
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def _choose_stubs(self) -> None:
+        file = self.current
+        if file is None:
+            return
+        await self._files.find()
+        choices = {choice.label: choice for choice in reversed(self._stub_choices(file))}
+        commands = [
+            Command(label, "the default" if choice.path is None else "a stub set", str)
+            for label, choice in reversed(choices.items())
+        ]
+        command = await self.app.push_screen_wait(Palette(commands))
+        if command is not None:
+            self._pane.choose_stubs(choices[command.name])
+
+    # Checks
+
+    def _subject(self) -> tuple[str, Any] | None:
+        file = self.current
+        return None if file is None else (file.editor.text, self._pane.arguments.value)
+
+    def _checked(self, checked: Checked) -> None:
+        file = self.current
+        if file is not None:
+            self._column.show_checked(file, checked)
+            self._column.mark(file)
+            self._show_facts(file)
+            self._list_scripts()
+            self._files.remember()
+
+    def _show_facts(self, file: OpenFile) -> None:
+        try:
+            ceiling = engine_settings(self.context.workspace).limits.max_calls
+        except WorkflowError:
+            ceiling = 0  # a check says what is wrong
+        self._pane.show_facts(file.checked.bound if file.checked is not None and ceiling else None, ceiling)
+
+    def action_check(self) -> None:
+        self._checker.start()
+
+    def action_problem(self, by: int) -> None:
+        self._column.next_problem(by)
+
+    def action_fix(self) -> None:
+        problem = self._column.chosen_problem()
+        if problem is None:
+            self.workbench.notice("There is no problem on this line.")
+        elif not self._column.fix(problem):
+            self.workbench.notice("This problem has no fix that is safe to apply.")
+
+    def action_go_arguments(self) -> None:
+        self.reveal("launch")
+        self._pane.editor.focus()
+
+    # Launching
+
+    @on(Choice.Pressed, "#launch Choice")
+    def _launch_pressed(self, message: Choice.Pressed) -> None:
+        message.stop()
+        acts: dict[str, Callable[[], object]] = {
+            "launch": self.action_launch,
+            "check": self.action_check,
+            "again": self.action_run_again,
+            "show": self.action_show_run,
+        }
+        acts[message.name]()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "run_again":
+            return self.is_mounted and self.current is not None and self.current.repeatable
+        return super().check_action(action, parameters)
+
+    @work(group="launch", exclusive=True, exit_on_error=False)
+    async def action_launch(self) -> None:
+        await self._launch(again=False)
+
+    @work(group="launch", exclusive=True, exit_on_error=False)
+    async def action_run_again(self) -> None:
+        await self._launch(again=True)
+
+    async def _launch(self, *, again: bool) -> None:
+        """Check, and where nothing stops it, launch; see author_launcher for the request id."""
+        file, read = self.current, self._pane.arguments
+        if file is None:
+            return
+        if read.value is None:
+            self.action_go_arguments()
+            self.workbench.notice(
+                f"Not launched: the arguments are not usable, {read.error}", severity="warning"
+            )
+            return
+        async with self.busy("checking"):
+            checked = await self._checker.now()
+        if checked is None:
+            return
+        if checked.errors:
+            self.reveal("centre")
+            self._column.problem_list.focus()
+            count = words.count(checked.errors, "error")
+            self.workbench.notice(f"Not launched: the script has {count}.", severity="warning")
+            return
+        settings = engine_settings(self.context.workspace)
+        form = self._pane.form
+        launch = await prepare(self.context, file.draft.path, form, checked.text, read.value, settings)
+        if form.real and not await confirm_real(self.app.push_screen_wait, launch, checked.bound):
+            return
+        async with self.busy("launching"):
+            outcome = await send(
+                self.context, self._files.session, launch, again=again, remember=self._files.remember
+            )
+        file.pinned = (outcome.run_id, self.context.clock())
+        file.repeatable = checked.text == file.editor.text and form == self._pane.form
+        file.repeated = outcome.existing and not again
+        if file.repeated:
+            key = self.workbench.key_label("author.again")
+            self.workbench.notice(f"Nothing has changed since {outcome.run_id}. {key} runs it again.")
+        self._runs.request()
+        self.refresh_bindings()
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_show_run(self) -> None:
+        """Go to the run in the Runs screen."""
+        file = self.current
+        if file is not None and file.run.view is not None:
+            run_id = file.run.view.run_id
+            await self.app.switch_mode("runs")
+            show = getattr(self.workbench.base_screen, "show_run", None)
+            if show is not None:
+                show(run_id)
+
+    # The last run
+
+    def _last_run(self, file: OpenFile) -> str | None:
+        """The run launched here last, unless a newer one of the same name was launched elsewhere."""
+        name = script_name(file.draft.path)
+        newest: RunSummary | None = next(
+            (run for run in self.workbench.book.newest if run.name == name), None
+        )
+        if file.pinned is not None and (newest is None or newest.created_at <= file.pinned[1]):
+            return file.pinned[0]
+        return newest.run_id if newest is not None else None
+
+    async def _read_run(self) -> None:
+        file = self.current
+        if file is None:
+            return
+        run_id = self._last_run(file)
+        try:
+            view = await self.context.client.view(run_id) if run_id is not None else None
+        except (NotFound, Deleted):
+            view, file.pinned = None, None
+        self._column.show_run(file, view)
+        if file is self.current:
+            self._show_standing()
+
+    def _show_standing(self) -> None:
+        file = self.current
+        if file is not None:
+            self._pane.show_run(
+                file.run.view, self.context.clock(), repeatable=file.repeatable, repeated=file.repeated
+            )
+
+    def on_runs_changed(self, message: RunsChanged) -> None:
+        self._runs.request()
+
+    def on_tick(self, message: Tick) -> None:
+        self._show_standing()
+        self.run_worker(self._files.look_at_disk(), group="disk", exclusive=True, exit_on_error=False)
+
+    def commands(self) -> Iterator[Command]:
+        key = self.workbench.key_label
+        yield Command("new", "Write a first script and its stub set", self.action_new, key("author.new"))
+        yield Command("close", "Close the script", self.action_close_file, key("author.close"))
+        yield Command(
+            "edit in $EDITOR", "Open the script in $EDITOR", self.action_edit_outside, key("author.outside")
+        )
+        yield Command("stubs", "Choose the stub set of the next launch", self._choose_stubs)
+        yield Command("show run", "Go to the script's last run", self.action_show_run)

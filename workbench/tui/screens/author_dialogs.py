@@ -1,0 +1,81 @@
+"""What the Author screen asks: a name for a new script, and what to do about unsaved changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from textual import on
+from textual.widget import Widget
+from textual.widgets import Input
+
+from .. import keymap
+from ..widgets.editor_form import TextBlock
+from ..widgets.lines import Span
+from ..widgets.pane import Field
+from .dialogs import Answer, Dialog, Modal
+
+
+class NameDialog(Modal[str | None]):
+    """Asks for the name of a new script. The result is what was typed, or None."""
+
+    BINDINGS = keymap.bindings("dialog")
+    TITLE = "New script"
+    def __init__(self, suggestion: str) -> None:
+        super().__init__(id="name-dialog")
+        self._suggestion = suggestion
+
+    def content(self) -> Iterable[Widget]:
+        yield TextBlock()
+        yield Field(self._suggestion)
+
+    def on_mount(self) -> None:
+        self.query_one(TextBlock).show(
+            Span("Writes NAME.workflow.js and NAME.stubs.yaml into the workspace. No file is replaced."),
+        )
+        frame = self.query_one("#frame")
+        frame.styles.width, frame.styles.height = 60, "auto"
+        field = self.query_one(Field)
+        field.styles.margin = (1, 0)
+        field.focus()
+
+    @on(Input.Submitted)
+    def _accepted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.dismiss(message.value.strip() or None)
+
+
+def changed_on_disk(name: str) -> Dialog:
+    """The file was changed by another program since it was read."""
+    return Dialog(
+        "The file was changed elsewhere",
+        f"{name} was changed by another program since it was read here. Replacing it loses that change; "
+        "reloading it replaces the text here, which undo brings back.",
+        [
+            Answer("keep", "Keep editing"),
+            Answer("reload", "Reload"),
+            Answer("replace", "Replace", danger=True),
+        ],
+    )
+
+
+def close_unsaved(name: str) -> Dialog:
+    """A script with unsaved changes is to be closed."""
+    return Dialog(
+        "Close without saving?",
+        f"{name} has changes that are not in its file. Discarding them cannot be undone.",
+        [
+            Answer("keep", "Keep it open"),
+            Answer("save", "Save and close"),
+            Answer("discard", "Discard", danger=True),
+        ],
+    )
+
+
+def leave_unsaved(names: Sequence[str]) -> Dialog:
+    """The application is to be left with unsaved scripts."""
+    listed = "\n".join(names)
+    return Dialog(
+        "Leave with unsaved changes?",
+        f"{listed}\n\nThe changes are not in the files. They are kept and open again at the next start.",
+        [Answer("stay", "Stay"), Answer("save", "Save and leave"), Answer("leave", "Leave unsaved")],
+    )

@@ -1,0 +1,132 @@
+"""Launching from the Author screen: what is sent, under which request id, and what an unchanged launch shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
+from workflows_core.errors import Deleted
+from workflows_core.limits import EngineConfig
+
+from ... import words
+from ...drafts import AuthorSession, LaunchForm, launch_key
+from ...scripts import script_name, stubs_beside
+from ..context import AppContext
+from .author_launch import StubChoice
+from .author_scripts import Found
+from .dialogs import Answer, Dialog
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything of one launch but its request id."""
+
+    script: str
+    args: dict[str, Any]
+    name: str
+    options: dict[str, Any]
+    settings: EngineConfig
+
+    @property
+    def key(self) -> str:
+        return launch_key(
+            script=self.script,
+            args=self.args,
+            name=self.name,
+            options=self.options,
+            agents=self.settings.agents,
+            of=self.settings.limits,
+        )
+
+
+def launch_options(context: AppContext, script: Path, form: LaunchForm) -> dict[str, Any]:
+    """The launch options of a form, the stub set read. Blocks; raises UsageError or ConfigurationError."""
+    workspace = context.workspace
+    if form.real:
+        return workspace.options(real=True)
+    if form.stubs is not None:
+        return workspace.options(stubs=workspace.root / form.stubs)
+    if workspace.config.stubs:
+        return workspace.options()
+    return workspace.options(stubs=stubs_beside(script))
+
+
+def stub_choices(context: AppContext, script: Path, found: Found) -> list[StubChoice]:
+    """What can answer on stubs: the default by its name first, then every stub set of the workspace."""
+    beside = stubs_beside(script)
+    if context.workspace.config.stubs:
+        default = ", ".join(Path(name).name for name in context.workspace.config.stubs)
+    elif beside is not None:
+        default = beside.name
+    else:
+        default = "none: they echo"
+    return [StubChoice(None, default), *(StubChoice(path, str(path)) for path in found.stub_sets)]
+
+
+async def send(
+    context: AppContext,
+    session: AuthorSession,
+    launch: Launch,
+    *,
+    again: bool,
+    remember: Callable[[], None],
+) -> LaunchOutcome:
+    """Launch under the content's remembered request id, or with ``again`` under a new one.
+
+    The id is remembered before it is sent, so that a launch whose answer got lost is found by a repeat. A run
+    that was deleted since gives way to a new one. Raises what ``Client.launch`` raises.
+    """
+    key = launch.key
+    launched = session.request_for(key, again=again)
+    remember()
+    try:
+        outcome = await context.client.launch(_request(launch, launched.request_id))
+    except Deleted:
+        launched = session.request_for(key, again=True)
+        remember()
+        outcome = await context.client.launch(_request(launch, launched.request_id))
+    launched.run_id = outcome.run_id
+    remember()
+    return outcome
+
+
+def _request(launch: Launch, request_id: str) -> LaunchRequest:
+    return LaunchRequest(
+        script=launch.script,
+        args=launch.args,
+        name=launch.name,
+        request_id=request_id,
+        options=launch.options,
+    )
+
+
+async def prepare(
+    context: AppContext,
+    script: Path,
+    form: LaunchForm,
+    text: str,
+    args: dict[str, Any],
+    settings: EngineConfig,
+) -> Launch:
+    """Read what a launch needs. Raises UsageError or ConfigurationError in words."""
+    options = await asyncio.to_thread(launch_options, context, script, form)
+    return Launch(text, args, script_name(script), options, settings)
+
+
+async def confirm_real(
+    ask: Callable[[Dialog], Awaitable[str | None]], launch: Launch, bound: tuple[int, bool] | None
+) -> bool:
+    """Ask before real Agents are called, with the bound on calls and what is known of their cost."""
+    ceiling = launch.settings.limits.max_calls
+    calls = ceiling if bound is None or bound[1] else min(bound[0], ceiling)
+    text = (
+        f"{launch.name}\n\nUp to {words.count(calls, 'call')} to real Agents "
+        f"({', '.join(launch.settings.agents)}). What a call costs is not known here: no limit on money holds. "
+        "What an Agent does outside this workspace cannot be undone."
+    )
+    answers = [Answer("keep", "Do not launch"), Answer("launch", "Launch", danger=True)]
+    return await ask(Dialog("Launch on real Agents?", text, answers)) == "launch"

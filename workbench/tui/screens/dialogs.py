@@ -1,0 +1,122 @@
+"""Modal screens: their common frame, and the dialog that asks before something happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.screen import ModalScreen
+from textual.widget import Widget
+
+from .. import keymap
+from ..widgets.bars import KeyLine
+from ..widgets.choice import Choice
+from ..widgets.lines import LineList, Span, TextRows, wrap
+from ..widgets.pane import Field, Pane
+
+Result = TypeVar("Result")
+
+
+class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
+    """A framed box in the middle of the screen, with the keys at the bottom line.
+
+    A subclass gives its ``content``; ``list_of`` the list that up and down move while a field has the focus.
+    """
+
+    CSS_PATH = Path(__file__).with_name("dialogs.tcss")
+    AUTO_FOCUS: ClassVar[str] = ""
+    TITLE: ClassVar[str] = ""
+
+    def compose(self) -> ComposeResult:
+        ascii = getattr(self.app, "ascii", False)
+        label = getattr(self.app, "key_label", lambda id: id)
+        yield Pane(*self.content(), title=self.TITLE, id="frame", classes="-ascii" if ascii else None)
+        yield KeyLine(label)
+
+    def content(self) -> Iterable[Widget]:
+        raise NotImplementedError
+
+    def moved_list(self) -> LineList | None:
+        """The list that up and down move while the focus is in a field."""
+        return None
+
+    def action_pane(self, by: int) -> None:
+        chain = self.focus_chain
+        if chain:
+            here = chain.index(self.focused) if self.focused in chain else 0
+            chain[(here + by) % len(chain)].focus()
+
+    def action_dismiss_dialog(self) -> None:
+        self.dismiss(None)
+
+    def action_list_cursor(self, by: int) -> None:
+        moved = self.moved_list()
+        if moved is not None:
+            moved.action_cursor(by)
+
+    @on(Field.Left)
+    def _field_left(self, message: Field.Left) -> None:
+        message.stop()
+        self.action_dismiss_dialog()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One way to answer a dialog. ``danger`` marks what cannot be undone."""
+
+    name: str
+    label: str
+    danger: bool = False
+
+
+class Dialog(Modal[str | None]):
+    """Says what an act concerns, what it does and what cannot be undone, and asks.
+
+    The result is the name of the answer, or None where the person went back. The focus starts on the first
+    answer, which is the safe one. ``text`` is plain text from anywhere: every control in it is made visible.
+    """
+
+    BINDINGS = keymap.bindings("dialog")
+
+    def __init__(self, title: str, text: str, answers: Sequence[Answer]) -> None:
+        super().__init__(id="dialog")
+        self._title = title
+        self._text = text
+        self._answers = answers
+        self._lines = LineList(opens=False, filterable=False, id="text")
+        self._lines.can_focus = False
+        self._lines.show_cursor = False
+
+    def content(self) -> Iterable[Widget]:
+        yield self._lines
+        yield Horizontal(
+            *(Choice(answer.label, name=answer.name, danger=answer.danger) for answer in self._answers),
+            id="answers",
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#frame", Pane).set_title(self._title)
+        self._lay_out()
+        self.query(Choice).first().focus()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Break the text for the width there is; where it is taller than the screen, it scrolls."""
+        inner = max(20, min(72, self.size.width - 4) - 4)
+        lines = wrap(self._text, inner)
+        room = max(1, self.size.height - 7)
+        self._lines.styles.height = min(len(lines), room)
+        self._lines.can_focus = len(lines) > room
+        self._lines.set_rows(TextRows([(Span(line),) for line in lines]))
+
+    @on(Choice.Pressed)
+    def _answered(self, message: Choice.Pressed) -> None:
+        message.stop()
+        self.dismiss(message.name)

@@ -1,0 +1,97 @@
+"""From the command line to the running application, and back with the terminal as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import termios
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ..settings import Settings
+from .app import WorkbenchApp
+from .collector import IdleCollector
+from .context import AppContext
+
+if TYPE_CHECKING:
+    from ..client import Client
+    from ..workspace import Workspace
+
+#: Leaves mouse reporting, focus reporting, bracketed paste, the keyboard protocol and the second screen, and
+#: shows the cursor: what a driver that did not come to its end leaves behind.
+RESET: Final = (
+    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l"
+    "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
+)
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+#: Seconds after which opening and stopping say that they are under way.
+_PATIENCE: Final = 0.5
+
+
+def run(workspace: Workspace, client_factory: Callable[[], Awaitable[Client]], screen: str) -> int:
+    """See ``workbench.tui.app.run_app``."""
+    settings = Settings.load(workspace.root, keymap=workspace.config.keymap, theme=workspace.config.theme)
+    saved = _attributes()
+    try:
+        return asyncio.run(_run(workspace, client_factory, settings, screen))
+    except BaseException:
+        if saved is not None and sys.__stderr__ is not None:
+            sys.__stderr__.write(RESET)
+            sys.__stderr__.flush()
+        raise
+    finally:
+        if saved is not None:
+            termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, saved)  # type: ignore[union-attr]
+
+
+async def _run(
+    workspace: Workspace,
+    client_factory: Callable[[], Awaitable[Client]],
+    settings: Settings,
+    screen: str,
+) -> int:
+    async with _saying("opening the workspace"):
+        client = await client_factory()
+    try:
+        context = AppContext(client, workspace, settings)
+        app = WorkbenchApp(context, screen=screen, collector=IdleCollector(time.monotonic))
+        loop = asyncio.get_running_loop()
+        for number in _ENDING:
+            loop.add_signal_handler(number, app.exit, 128 + number)
+        try:
+            code = await app.run_async()
+        finally:
+            for number in _ENDING:
+                loop.remove_signal_handler(number)
+        return app.return_code or code or 0
+    finally:
+        async with _saying("stopping the engine"):
+            await client.close()
+
+
+@asynccontextmanager
+async def _saying(what: str) -> AsyncIterator[None]:
+    """Say on standard error that something takes its time, where a person is looking."""
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(_PATIENCE, _say, what) if sys.stderr.isatty() else None
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"{what}…\n")
+    sys.stderr.flush()
+
+
+def _attributes() -> list[Any] | None:
+    """The settings of the terminal on standard input, or None where there is none."""
+    try:
+        return termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
+    except (AttributeError, OSError, ValueError, termios.error):
+        return None

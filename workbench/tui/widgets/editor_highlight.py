@@ -1,0 +1,125 @@
+"""Syntax highlighting on demand: the tree is queried for the rows that are painted, 32 at a time.
+
+Textual queries the whole tree at every edit, which takes three times as long as everything else a key causes.
+``Highlights`` is a mapping from row to the highlights of that row that fills itself when a row is asked for.
+Within a row highlights stand in the order of the patterns that made them, so that a later pattern of the
+query overrides an earlier one wherever the row lies in the document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, cast
+
+import tree_sitter_javascript
+import tree_sitter_json
+from rich.style import Style
+from textual._text_area_theme import TextAreaTheme
+from tree_sitter import Language, Query, QueryCursor
+
+from .editor_document import EditorDocument
+
+CHUNK: Final = 32
+
+#: Start byte, end byte (None: to the end of the row) and capture name.
+Span = tuple[int, int | None, str]
+
+_QUERIES: Final = Path(__file__).parent
+
+
+class Grammar:
+    """A language of the editor with its prepared query and the order of the query's captures."""
+
+    def __init__(self, language: Language, source: str) -> None:
+        self.language = language
+        self.query = Query(language, source)
+        count = cast(int, self.query.capture_count)
+        self.order: Mapping[str, int] = {self.query.capture_name(index): index for index in range(count)}
+
+
+@cache
+def grammar(name: str) -> Grammar:
+    """The grammar ``javascript`` or ``json``; raises KeyError for any other."""
+    module = {"javascript": tree_sitter_javascript, "json": tree_sitter_json}[name]
+    source = (_QUERIES / f"editor_{name}.scm").read_text(encoding="utf-8")
+    return Grammar(Language(module.language()), source)
+
+
+class Highlights(Mapping[int, tuple[Span, ...]]):
+    """Row → its highlights, queried from the document's tree when a row is first asked for."""
+
+    def __init__(self, document: EditorDocument, of: Grammar | None) -> None:
+        self._document = document
+        self._grammar = of
+        self._rows: dict[int, tuple[Span, ...]] = {}
+
+    def forget(self) -> None:
+        """The tree has changed: query again what is asked for from now on."""
+        self._rows.clear()
+
+    def __getitem__(self, row: int) -> tuple[Span, ...]:
+        spans = self._rows.get(row)
+        if spans is None:
+            self._fill(row - row % CHUNK)
+            spans = self._rows.get(row, ())
+        return spans
+
+    def __len__(self) -> int:
+        return self._document.line_count
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def _fill(self, first: int) -> None:
+        last = min(first + CHUNK, self._document.line_count)
+        rows: list[list[Span]] = [[] for _ in range(first, last)]
+        tree = self._document.tree
+        if self._grammar is not None and tree is not None:
+            cursor = QueryCursor(self._grammar.query)
+            cursor.set_point_range((first, 0), (last, 0))
+            captures = cursor.captures(tree.root_node)
+            for name in sorted(captures, key=self._grammar.order.__getitem__):
+                for node in captures[name]:
+                    start_row, start = node.start_point
+                    end_row, end = node.end_point
+                    for row in range(max(start_row, first), min(end_row, last - 1) + 1):
+                        left, right = start if row == start_row else 0, end if row == end_row else None
+                        if left != right:
+                            rows[row - first].append((left, right, name))
+        for row, spans in enumerate(rows, first):
+            self._rows[row] = tuple(spans)
+
+
+_DARK: Final = {
+    "keyword": Style(color="#b294ff"),
+    "string": Style(color="#e0a458"),
+    "escape": Style(color="#f0c78a"),
+    "regex": Style(color="#d98e73"),
+    "number": Style(color="#b294ff"),
+    "literal": Style(color="#b294ff"),
+    "comment": Style(color="#808891", italic=True),
+    "api": Style(color="#7cc4e8"),
+    "key": Style(color="#a9c4a0"),
+    "error": Style(color="#e06c75"),
+}
+_LIGHT: Final = {
+    "keyword": Style(color="#6b35c9"),
+    "string": Style(color="#8f5300"),
+    "escape": Style(color="#6e4a12"),
+    "regex": Style(color="#9c3f1e"),
+    "number": Style(color="#6b35c9"),
+    "literal": Style(color="#6b35c9"),
+    "comment": Style(color="#6e757c", italic=True),
+    "api": Style(color="#0a6a94"),
+    "key": Style(color="#3a6b2c"),
+    "error": Style(color="#b3261e"),
+}
+
+
+def editor_theme(dark: bool) -> TextAreaTheme:
+    """Colours of the text alone; ground, cursor and selection come from the application's theme."""
+    return TextAreaTheme(
+        name="workbench-dark" if dark else "workbench-light", syntax_styles=_DARK if dark else _LIGHT
+    )

@@ -1,0 +1,21 @@
+; Later patterns override earlier ones. Of a template only its text is a string: what stands in ${…} is code.
+(string) @string
+(template_string "`" @string)
+(template_string (string_fragment) @string)
+(escape_sequence) @escape
+(template_substitution "${" @keyword "}" @keyword)
+(regex) @regex
+
+(number) @number
+[(true) (false) (null) (undefined) (this)] @literal
+
+((identifier) @api
+  (#any-of? @api "agent" "parallel" "log" "pause" "humanCheckpoint" "captureArtifact" "readArtifact" "args"))
+
+[
+  "as" "async" "await" "break" "case" "catch" "class" "const" "continue" "debugger" "default" "delete" "do"
+  "else" "export" "extends" "finally" "for" "from" "function" "get" "if" "import" "in" "instanceof" "let" "new"
+  "of" "return" "set" "static" "switch" "throw" "try" "typeof" "var" "void" "while" "with" "yield"
+] @keyword
+
+(comment) @comment

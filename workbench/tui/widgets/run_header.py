@@ -1,0 +1,163 @@
+"""What stands above a run's tabs: its state in words, the cause, and what it was made of; and the tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+
+from workflows_core.model import RunSummary, RunView
+
+from ... import words
+from ...inert import cells, shorten
+from .bars import LineBar
+from .lines import Line, Span, drawn, wrap
+
+#: More lines of a cause than this are cut off; the whole of it can be copied from the result's tab.
+_CAUSE_LINES = 3
+
+
+class RunHeader(LineBar):
+    """The state in a sentence with its cause, since when, and the last progress; then the run's identity."""
+
+    DEFAULT_CSS = """
+    RunHeader { height: 2; margin-bottom: 1; }
+    """
+
+    def __init__(self, *, unicode: bool = True) -> None:
+        super().__init__()
+        self._unicode = unicode
+        self._run: RunView | RunSummary | None = None
+        self._now = 0
+        self._lines: list[Line] = []
+
+    def show(self, run: RunView | RunSummary | None, now: int) -> None:
+        """Show ``run`` as it stands at ``now`` (microseconds since the epoch); None shows nothing."""
+        self._run, self._now = run, now
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._lines = header_lines(self._run, self._now, self.size.width, unicode=self._unicode)
+        self.styles.height = max(1, len(self._lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        base, width = self.rich_style, self.size.width
+        line = self._lines[y] if y < len(self._lines) else ()
+        return Strip(
+            [Segment(drawn(text, self.app), base + self._tone(tone) if tone else base) for text, tone in line]
+        ).crop_extend(0, width, base)
+
+
+def header_lines(
+    run: RunView | RunSummary | None, now: int, width: int, *, unicode: bool = True
+) -> list[Line]:
+    """The header of ``run`` for ``width`` cells."""
+    if run is None or width < 1:
+        return []
+    mark = words.run_mark(run.state)
+    dot = " · " if unicode else " - "
+    state = [
+        Span(f"{mark.glyph if unicode else mark.ascii} ", mark.tone),
+        Span(words.condition(run, now), mark.tone),
+    ]
+    if not run.state.final:
+        state.append(Span(f"{dot}last progress {words.ago(run.last_progress, now)}", "quiet"))
+    lines: list[Line] = [state]
+    cause = wrap(words.because(run), max(10, width - 2)) if run.cause is not None else []
+    if len(cause) > _CAUSE_LINES:
+        cause = cause[:_CAUSE_LINES]
+        cause[-1] = cause[-1][: width - 5] + ("…" if unicode else "...")
+    lines += [(Span(f"  {line}"),) for line in cause]
+    parts = [run.run_id, f"script {words.hash7(run.script_hash)}"]
+    if isinstance(run, RunView):
+        parts.append(f"agents {shorten(str(run.options.get('label', 'stub')), 24)}")
+    if run.parent_run_id is not None:
+        parts.append(f"fork of {run.parent_run_id}")
+    parts.append(f"started {words.absolute(run.created_at)}")
+    lines += [(Span(f"  {line}", "quiet"),) for line in _filled(parts, dot, width - 2)]
+    return lines
+
+
+def _filled(parts: Sequence[str], dot: str, width: int) -> list[str]:
+    """``parts`` joined by ``dot`` into as few lines of ``width`` cells as hold them."""
+    lines: list[str] = []
+    for part in parts:
+        part = shorten(part, max(1, width))
+        if lines and cells(lines[-1]) + len(dot) + cells(part) <= width:
+            lines[-1] += dot + part
+        else:
+            lines.append(part)
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """``name`` is the tab's, ``title`` is shown, ``count`` behind it where it says something."""
+
+    name: str
+    title: str
+    count: int | None = None
+
+    @property
+    def label(self) -> str:
+        return self.title if self.count is None else f"{self.title} {self.count:,}"
+
+
+class TabBar(LineBar):
+    """The tabs of a pane, the current one marked. Their numbers are the keys that lead to them."""
+
+    DEFAULT_CSS = """
+    TabBar { margin-bottom: 1; }
+    """
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tabs: Sequence[Tab] = ()
+        self._current = ""
+
+    @property
+    def tabs(self) -> Sequence[Tab]:
+        return self._tabs
+
+    @property
+    def current(self) -> str:
+        return self._current
+
+    def show(self, tabs: Sequence[Tab], current: str) -> None:
+        if (tabs, current) != (self._tabs, self._current):
+            self._tabs, self._current = tabs, current
+            self.refresh()
+
+    def spans(self, width: int) -> Sequence[Span]:
+        """All tabs where they fit; else the current one first with those around it, as far as they fit."""
+        labels = [f" {tab.label} " for tab in self._tabs]
+        if sum(map(len, labels)) > width:
+            labels = [
+                f" {tab.label} " if tab.name == self._current else f" {tab.title[:3]} " for tab in self._tabs
+            ]
+        return [
+            Span(label, "current" if tab.name == self._current else "quiet")
+            for tab, label in zip(self._tabs, labels, strict=True)
+        ]
+
+    def on_click(self, event: events.Click) -> None:
+        left = 0
+        for tab, span in zip(self._tabs, self.spans(self.size.width), strict=True):
+            if left <= event.x < left + len(span.text):
+                self.post_message(self.Chosen(tab.name))
+            left += len(span.text)

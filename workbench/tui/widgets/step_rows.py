@@ -1,0 +1,200 @@
+"""The steps of a run as a tree with a timeline: what ran side by side, how long it took, what came back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from workflows_core.model import RunView, StepStatus, StepView
+
+from ... import words
+from ...inert import cells, inert
+from .json_rows import json_line, pretty
+from .lines import Line, Span, fit
+
+_DURATION: Final = 8
+_PLACE: Final = 7
+_LABEL: Final = 10
+
+
+class _Row(NamedTuple):
+    """A step, or one line of its details: ``label`` names them, ``value`` is copied, ``shown`` is drawn."""
+
+    step: StepView
+    guide: str
+    label: str = ""
+    value: str = ""
+    shown: Line = ()
+    number: int = 0
+
+
+class StepRows:
+    """A step a line; below an opened one its child run, task, output; below a failed one always its error.
+
+    ``opened`` holds ids of steps (``row_id``). Steps of one round, which run side by side, are bracketed.
+    """
+
+    def __init__(
+        self, view: RunView, now: int, opened: Collection[str] = (), *, unicode: bool = True
+    ) -> None:
+        self._view = view
+        self._now = now
+        self._unicode = unicode
+        self._rows = list(self._flatten(opened))
+        ends = [step.finished_at or (now if view.state.owned else 0) for step in view.steps]
+        self._from = min((step.requested_at or view.created_at for step in view.steps), default=0)
+        self._to = max([self._from + 1, *ends])
+        self._id_width = min(24, max((len(step.step_id) for step in view.steps), default=0))
+        self._agent_width = min(16, max((len(step.agent_ref or step.kind) for step in view.steps), default=0))
+        shown = (cells("".join(span.text for span in row.shown)) for row in self._rows if row.label)
+        self.width = 6 + _LABEL + max(shown, default=-6 - _LABEL)
+        self._badge_width = max((len(step.badge or "") for step in view.steps), default=0)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row_id(self, index: int) -> str:
+        row = self._rows[index]
+        return _id(row.step) + (f"\n{row.label}\n{row.number}" if row.label else "")
+
+    def step(self, index: int) -> StepView:
+        """The step that the row is, or belongs to."""
+        return self._rows[index].step
+
+    def text(self, index: int) -> str:
+        row = self._rows[index]
+        step = row.step
+        return f"{step.step_id} {words.step_mark(step).word} {step.agent_ref} {step.badge} {row.label} {row.value}"
+
+    def copied(self, index: int) -> tuple[str, str]:
+        row = self._rows[index]
+        if row.label:
+            return f"the {row.label} of {row.step.step_id}", row.value
+        if row.step.has_output:
+            return f"the output of {row.step.step_id}", _json(row.step.output)
+        return "the stepId", row.step.step_id
+
+    def line(self, index: int, width: int) -> Line:
+        row = self._rows[index]
+        return self._detail(row) if row.label else self._step(row, width)
+
+    def _step(self, row: _Row, width: int) -> Line:
+        step = row.step
+        mark = words.step_mark(step)
+        left = [
+            Span(f"{row.guide} ", "quiet"),
+            Span(f"{mark.glyph if self._unicode else mark.ascii} ", mark.tone),
+            Span(fit(step.step_id, self._id_width), "strong"),
+        ]
+        used = 4 + self._id_width + _DURATION + _PLACE
+        for text, size, least in (
+            (step.agent_ref or step.kind.value, self._agent_width, 12),
+            (step.badge or "", self._badge_width, 16),
+        ):
+            if size and width - used - size - 2 >= least:
+                left += [Span("  "), Span(fit(text, size), "quiet")]
+                used += size + 2
+        word = mark.word if step.started_at is None or step.status is not StepStatus.COMPLETED else ""
+        room = width - used - 2
+        if word and room >= 24:
+            left += [Span("  "), Span(fit(word, 11), mark.tone)]
+            room -= 13
+        elif any(s.status is not StepStatus.COMPLETED for s in self._view.steps) and room >= 24:
+            left.append(Span(" " * 13))
+            room -= 13
+        return (
+            *left,
+            Span("  "),
+            *self._bar(step, max(0, room), mark.tone),
+            Span(f"{_short(words.took(step, self._end(step))):>{_DURATION}}"),
+            Span(f"{words.place(step.line, step.column):>{_PLACE}}", "quiet"),
+        )
+
+    def _end(self, step: StepView) -> int:
+        """Until when an unfinished step counts: now while the run is live, else the last that is known."""
+        return self._now if self._view.state.owned else max(self._view.last_progress, step.started_at or 0)
+
+    def _bar(self, step: StepView, width: int, tone: str) -> list[Span]:
+        """Queued and running time on one scale for all steps."""
+        if width < 4:
+            return [Span(" " * width)]
+        asked = step.requested_at if step.requested_at is not None else self._from
+        end = step.finished_at if step.finished_at is not None else self._end(step)
+        begin = step.started_at if step.started_at is not None else max(asked, end)
+        first, middle, last = (self._cell(at, width) for at in (asked, begin, max(begin, end)))
+        if step.started_at is not None:
+            last = max(last, middle + 1)
+            if last > width:
+                middle, last = width - 1, width
+            first = min(first, middle)
+        queued, run = ("·", "━") if self._unicode else (".", "=")
+        return [
+            Span(" " * first),
+            Span(queued * (middle - first), "quiet"),
+            Span(run * (last - middle if step.started_at is not None else 0), tone),
+            Span(" " * (width - (last if step.started_at is not None else middle))),
+        ]
+
+    def _cell(self, at: int, width: int) -> int:
+        return max(0, min(width, round((at - self._from) * width / (self._to - self._from))))
+
+    def _detail(self, row: _Row) -> Line:
+        label = "" if row.number else row.label
+        return (Span(f"{row.guide}     ", "quiet"), Span(f"{label:<{_LABEL}}", "quiet"), *row.shown)
+
+    def _flatten(self, opened: Collection[str]) -> list[_Row]:
+        rows: list[_Row] = []
+        steps = self._view.steps
+        for index, step in enumerate(steps):
+            above = index > 0 and _same_round(steps[index - 1], step)
+            below = index + 1 < len(steps) and _same_round(step, steps[index + 1])
+            rows.append(_Row(step, self._guide(above, below)))
+            under = ("│" if self._unicode else "|") if below else " "
+            for label, value, lines in _details(step, _id(step) in opened):
+                rows += [_Row(step, under, label, value, line, n) for n, line in enumerate(lines)]
+        return rows
+
+    def _guide(self, above: bool, below: bool) -> str:
+        marks = {(False, False): "  ", (False, True): "┌/", (True, True): "├|", (True, False): "└\\"}
+        return marks[above, below][0 if self._unicode else 1]
+
+
+def _short(duration: str) -> str:
+    """``duration`` in its first unit only, where both do not fit: ``23 h 57 min`` is ``23 h``."""
+    return duration if len(duration) <= _DURATION else " ".join(duration.split()[:2])[:_DURATION]
+
+
+def _same_round(one: StepView, other: StepView) -> bool:
+    return one.request_frame is not None and one.request_frame == other.request_frame
+
+
+def _id(step: StepView) -> str:
+    return f"{step.step_id}@{step.attempt}"
+
+
+def _details(step: StepView, opened: bool) -> Iterator[tuple[str, str, Sequence[Line]]]:
+    """Label, whole value and lines of each detail of ``step``."""
+    if step.error is not None:
+        text = f"{step.error.message} ({step.error.code})"
+        yield "error", text, [(Span(inert(text), "bad"),)]
+    if not opened:
+        return
+    for label, known in (
+        ("child run", step.child_run_id),
+        ("thread", step.thread_id),
+        ("attempt", str(step.attempt) if step.attempt > 1 else None),
+        ("version", step.artifact_version),
+    ):
+        if known is not None:
+            yield label, known, [(Span(inert(known)),)]
+    for label, value, present in (
+        ("task", step.input, step.input is not None),
+        ("output", step.output, step.has_output),
+    ):
+        if present:
+            lines = pretty(value)
+            yield label, "\n".join(lines), [json_line(line) for line in lines]
+
+
+def _json(value: Any) -> str:
+    return "\n".join(pretty(value))

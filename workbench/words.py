@@ -1,0 +1,181 @@
+"""States, times and sizes in the words that every screen and every command uses.
+
+A state is shown as glyph plus word, never by colour alone. Each glyph takes one cell and has an ASCII form
+for terminals that cannot write it. Times are microseconds since the epoch, durations are microseconds.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from workflows_core.model import RunState, RunSummary, RunView, StepKind, StepStatus, StepView, Wait
+
+from .inert import inert
+
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+
+class Mark(NamedTuple):
+    """How a state looks: ``glyph`` (one cell), its ASCII form, the word, and the name of its colour."""
+
+    glyph: str
+    ascii: str
+    word: str
+    tone: str
+
+    def text(self, *, unicode: bool = True) -> str:
+        """Glyph and word: ``✓ completed``."""
+        return f"{self.glyph if unicode else self.ascii} {self.word}"
+
+
+RUN_MARKS: Final = {
+    RunState.QUEUED: Mark("○", ".", "queued", "quiet"),
+    RunState.RUNNING: Mark("●", "*", "running", "running"),
+    RunState.COMPLETED: Mark("✓", "+", "completed", "good"),
+    RunState.FAILED: Mark("✗", "x", "failed", "bad"),
+    RunState.CANCELLED: Mark("⊘", "/", "cancelled", "quiet"),
+    RunState.PAUSED: Mark("‖", "=", "paused", "waiting"),
+    RunState.WAITING_APPROVAL: Mark("◆", "#", "waiting approval", "waiting"),
+    RunState.WAITING_INPUT: Mark("?", "?", "waiting input", "waiting"),
+    RunState.NEEDS_RECONCILIATION: Mark("!", "!", "needs reconciliation", "bad"),
+    RunState.RECOVERABLE: Mark("↻", "~", "recoverable", "waiting"),
+    RunState.INTERRUPTED: Mark("∅", "-", "interrupted", "bad"),
+}
+
+STEP_MARKS: Final = {
+    StepStatus.QUEUED: Mark("○", ".", "queued", "quiet"),
+    StepStatus.RUNNING: Mark("●", "*", "running", "running"),
+    StepStatus.COMPLETED: Mark("✓", "+", "completed", "good"),
+    StepStatus.FAILED: Mark("✗", "x", "failed", "bad"),
+    StepStatus.INTERRUPTED: Mark("∅", "-", "interrupted", "bad"),
+    StepStatus.UNCERTAIN: Mark("!", "!", "uncertain", "bad"),
+    StepStatus.WAITING: Mark("‖", "=", "waiting", "waiting"),
+    StepStatus.APPROVED: Mark("✓", "+", "approved", "good"),
+    StepStatus.REJECTED: Mark("✗", "x", "rejected", "bad"),
+    StepStatus.EXPIRED: Mark("⊘", "/", "expired", "bad"),
+}
+
+
+def run_mark(state: RunState) -> Mark:
+    return RUN_MARKS[state]
+
+
+def step_mark(step: StepView) -> Mark:
+    """The mark of a step; a checkpoint that waits has the glyph of waiting for approval."""
+    if step.status is StepStatus.WAITING and step.kind is StepKind.CHECKPOINT:
+        return RUN_MARKS[RunState.WAITING_APPROVAL]
+    return STEP_MARKS[step.status]
+
+
+def duration(micros: int) -> str:
+    """A span in at most two units: ``0.4 s``, ``12 s``, ``3 min``, ``23 h 57 min``, ``2 d 4 h``."""
+    micros = max(0, micros)
+    if micros < 10 * SECOND:
+        return f"{micros // 100_000 / 10:.1f} s"
+    if micros < MINUTE:
+        return f"{micros // SECOND} s"
+    if micros < HOUR:
+        return f"{micros // MINUTE} min"
+    if micros < DAY:
+        return _two(micros, HOUR, "h", MINUTE, "min")
+    return _two(micros, DAY, "d", HOUR, "h")
+
+
+def span(micros: int) -> str:
+    """A span for sentences: like ``duration`` without fractions of a second."""
+    return f"{max(0, micros) // SECOND} s" if micros < MINUTE else duration(micros)
+
+
+def ago(at: int, now: int) -> str:
+    """How long before ``now``: ``just now``, ``3 min ago``."""
+    return "just now" if now - at < 2 * SECOND else f"{span(now - at)} ago"
+
+
+def absolute(at: int) -> str:
+    """The local time with its offset from UTC: ``2026-07-01 14:03:22 +0200``."""
+    return datetime.fromtimestamp(at / SECOND).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+
+
+def kib(size: int) -> str:
+    """A size in KiB, whole bytes below one: ``312 bytes``, ``1.5 KiB``, ``2,048 KiB``."""
+    if size < 1024:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    return f"{size / 1024:.1f} KiB" if size < 100 * 1024 else f"{size / 1024:,.0f} KiB"
+
+
+def hash7(digest: str) -> str:
+    """The first seven characters of a hash, as every screen shows it."""
+    return digest[:7]
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 step``, ``3 steps``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def place(line: int | None, column: int | None) -> str:
+    """A position in a script: ``12:7``, ``12``, or nothing."""
+    if line is None:
+        return ""
+    return f"{line}" if column is None else f"{line}:{column}"
+
+
+def awaited(wait: Wait) -> str:
+    """What a wait is for: ``approval of evidence``, ``resume at before-report``, ``input for claims``."""
+    kinds = {"checkpoint": "approval of", "pause": "resume at", "input": "input for"}
+    return f"{kinds.get(wait.kind, 'a person at')} {inert(wait.step_id)}"
+
+
+def deadline(wait: Wait, now: int) -> str:
+    """``expires in 23 h 57 min``, ``expired 2 min ago``, or nothing where the wait has no end."""
+    if wait.expires_at is None:
+        return ""
+    left = wait.expires_at - now
+    return f"expires in {span(left)}" if left > 0 else f"expired {ago(wait.expires_at, now)}"
+
+
+def condition(run: RunView | RunSummary, now: int) -> str:
+    """The state of a run in one sentence: what, since when, what it waits for and until when.
+
+    ``waiting for approval of evidence for 3 min; expires in 23 h 57 min``
+    """
+    since = span(now - run.since)
+    word = run_mark(run.state).word
+    parts: list[str]
+    if run.waiting is not None and not run.state.final:
+        if run.state is RunState.RECOVERABLE:
+            parts = [f"recoverable for {since}", f"it waits for {awaited(run.waiting)}"]
+        else:
+            parts = [f"waiting for {awaited(run.waiting)} for {since}"]
+        parts.append(deadline(run.waiting, now))
+    elif run.state.final or run.state is RunState.INTERRUPTED:
+        parts = [f"{word} {ago(run.since, now)}"]
+    else:
+        parts = [f"{word} for {since}"]
+    if run.cancel_requested and not run.state.final:
+        parts.append("a cancel is recorded")
+    return "; ".join(part for part in parts if part)
+
+
+def because(run: RunView | RunSummary) -> str:
+    """The cause of the state as one inert line, with its place in the script; nothing where there is none."""
+    if run.cause is None:
+        return ""
+    where = place(run.cause.line, run.cause.column)
+    return inert(run.cause.message) + (f" (line {where})" if where else "")
+
+
+def took(step: StepView, now: int) -> str:
+    """How long a step took, or has taken so far; nothing before it started."""
+    if step.started_at is None:
+        return ""
+    return duration((step.finished_at if step.finished_at is not None else now) - step.started_at)
+
+
+def _two(micros: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    whole, rest = divmod(micros, large)
+    return f"{whole} {large_name}" + (f" {rest // small} {small_name}" if rest // small else "")

@@ -1,0 +1,238 @@
+"""The reducer: frames and marks in, an immutable RunView out.
+
+What is shown of a run is computed here and nowhere else, for a live run, a stored one and an opened file
+alike. ``RunReducer`` is fed in journal order and can be asked for the view at any moment; feeding a frame
+costs only what that frame changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .. import jsontext
+from ..model import (
+    Cause,
+    FrameView,
+    LogLine,
+    RunRecord,
+    RunState,
+    RunSummary,
+    RunView,
+    StepKind,
+    StepStatus,
+    StepView,
+)
+from .frames import ChildNote, Frame, FrameKind, Mark, Side
+
+STEP_KINDS = {
+    "agent": StepKind.AGENT,
+    "pause": StepKind.PAUSE,
+    "checkpoint": StepKind.CHECKPOINT,
+    "capture": StepKind.CAPTURE,
+}
+
+
+class RunReducer:
+    """Folds one run's journal. ``script`` is the script's text, kept for the source views."""
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._steps: dict[str, StepView] = {}
+        self._by_call: dict[int, str] = {}
+        self._log: list[LogLine] = []
+        self._frames: list[FrameView] = []
+        self._args: Any = None
+        self._last_at = 0
+        self._marks = 0
+        self._hash = b""
+
+    @property
+    def frame_count(self) -> int:
+        return len(self._frames)
+
+    @property
+    def mark_count(self) -> int:
+        return self._marks
+
+    def feed(self, frame: Frame) -> None:
+        """Take the next frame. Its body must be canonical JSON of its kind, as the engine writes it."""
+        body = jsontext.parse(frame.body, f"frame {frame.number}")
+        self._last_at = max(self._last_at, frame.at)
+        summary = ""
+        if frame.kind is FrameKind.START:
+            self._args = body.get("args")
+            summary = "start"
+        elif frame.kind is FrameKind.REQUEST:
+            summary = self._request(frame, body)
+        elif frame.kind is FrameKind.RESPONSE:
+            summary = self._response(frame, body)
+        else:
+            summary = "return" if body.get("ok") else str((body.get("error") or {}).get("code", "end"))
+        self._side(frame.side, frame.at)
+        self._frames.append(
+            FrameView(
+                frame.number,
+                frame.kind.value,
+                frame.at,
+                summary,
+                frame.body.decode("utf-8"),
+                frame.hash.hex(),
+            )
+        )
+
+    def feed_mark(self, mark: Mark) -> None:
+        self._marks += 1
+        self._last_at = max(self._last_at, mark.at)
+        self._side(mark.side, mark.at)
+
+    def _request(self, frame: Frame, body: dict[str, Any]) -> str:
+        names = []
+        for index, call in enumerate(body.get("calls", ())):
+            position = frame.side.positions[index] if index < len(frame.side.positions) else None
+            line, column = position if position is not None else (None, None)
+            kind = STEP_KINDS.get(call.get("op"))
+            if call.get("op") == "log":
+                self._log.append(LogLine(frame.at, call["message"], line, column, frame.number))
+                names.append("log")
+            elif kind is not None:
+                step_id = call["step_id"]
+                self._by_call[call["id"]] = step_id
+                self._steps[step_id] = StepView(
+                    step_id=step_id,
+                    kind=kind,
+                    attempt=1,
+                    status=StepStatus.QUEUED,
+                    agent_ref=call.get("agent_ref"),
+                    line=line,
+                    column=column,
+                    requested_at=frame.at,
+                    request_frame=frame.number,
+                    input=call.get("task"),
+                )
+                names.append(step_id)
+            else:
+                names.append(str(call.get("op")))
+        return " ".join(names)
+
+    def _response(self, frame: Frame, body: dict[str, Any]) -> str:
+        names = []
+        for result in body.get("results", ()):
+            step_id = self._by_call.get(result.get("id"))
+            step = self._steps.get(step_id) if step_id is not None else None
+            if step is None:
+                names.append(f"call {result.get('id')}")
+                continue
+            names.append(step.step_id)
+            if result.get("ok"):
+                value = result.get("value") or {}
+                changes: dict[str, Any] = {
+                    "status": StepStatus.COMPLETED,
+                    "output": value.get("output"),
+                    "has_output": "output" in value,
+                    "artifact_version": value.get("artifactVersion"),
+                    "thread_id": value.get("threadId", step.thread_id),
+                    "child_run_id": value.get("runId", step.child_run_id),
+                }
+            else:
+                error = result.get("error") or {}
+                changes = {
+                    "status": StepStatus.FAILED,
+                    "error": Cause(str(error.get("code", "")), str(error.get("message", ""))),
+                }
+            self._steps[step.step_id] = msgspec.structs.replace(
+                step, response_frame=frame.number, finished_at=frame.at, **changes
+            )
+        return " ".join(names)
+
+    def _side(self, side: Side, at: int) -> None:
+        for step_id in side.admitting:
+            step = self._steps.get(step_id)
+            if step is not None and step.status is StepStatus.QUEUED:
+                self._steps[step_id] = msgspec.structs.replace(step, status=StepStatus.RUNNING, started_at=at)
+        for step_id, note in side.children.items():
+            step = self._steps.get(step_id)
+            if step is not None:
+                self._steps[step_id] = _noted(step, note)
+
+    def view(self, record: RunRecord) -> RunView:
+        """The view of ``record`` with the journal fed so far."""
+        owned = record.state.owned
+        steps = tuple(step if owned else _settled(step, record.state) for step in self._steps.values())
+        return RunView(
+            **_summary_fields(record, self._last_at),
+            steps=steps,
+            log=tuple(self._log),
+            frames=tuple(self._frames),
+            script=self._script,
+            args=self._args,
+            agents=record.agents,
+            options=record.options,
+            limits=record.limits,
+        )
+
+
+def reduce_journal(script: str, frames: Sequence[Frame], marks: Sequence[Mark]) -> RunReducer:
+    """A reducer that was fed a whole journal in its order."""
+    reducer = RunReducer(script)
+    pending = list(reversed(marks))
+    for frame in frames:
+        while pending and pending[-1].after_frame <= reducer.frame_count:
+            reducer.feed_mark(pending.pop())
+        reducer.feed(frame)
+    while pending:
+        reducer.feed_mark(pending.pop())
+    return reducer
+
+
+def summary(record: RunRecord) -> RunSummary:
+    """The list row of a record."""
+    return RunSummary(**_summary_fields(record, 0))
+
+
+def _summary_fields(record: RunRecord, last_at: int) -> dict[str, Any]:
+    return {
+        "run_id": record.run_id,
+        "name": record.name,
+        "owner": record.owner,
+        "state": record.state,
+        "cause": record.cause,
+        "waiting": record.waiting,
+        "result": record.result,
+        "has_result": record.has_result,
+        "script_hash": record.script_hash,
+        "args_hash": record.args_hash,
+        "request_id": record.request_id,
+        "parent_run_id": record.parent_run_id,
+        "created_at": record.created_at,
+        "since": record.since,
+        "last_progress": max(record.last_progress, last_at),
+        "cancel_requested": record.cancel_requested_at is not None,
+        "revision": record.revision,
+    }
+
+
+def _noted(step: StepView, note: ChildNote) -> StepView:
+    changes: dict[str, Any] = {}
+    for field in ("thread_id", "child_run_id", "badge", "started_at", "finished_at", "status", "error"):
+        value = getattr(note, field)
+        if value is not None:
+            changes[field] = value
+    if note.evidence is not None:
+        changes["evidence"] = note.evidence
+    if note.result is not None:
+        changes["output"] = note.result.get("output")
+        changes["has_output"] = "output" in note.result
+        changes["artifact_version"] = note.result.get("artifactVersion")
+    return msgspec.structs.replace(step, **changes)
+
+
+def _settled(step: StepView, state: RunState) -> StepView:
+    """How an unfinished step reads once nobody works on the run any more."""
+    if step.status is StepStatus.RUNNING and step.child_run_id is None and step.kind is StepKind.AGENT:
+        return msgspec.structs.replace(step, status=StepStatus.UNCERTAIN)
+    if step.status in (StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING) and state.final:
+        return msgspec.structs.replace(step, status=StepStatus.INTERRUPTED)
+    return step

@@ -1,0 +1,99 @@
+"""What the engine needs of a store, and the values that cross.
+
+The methods are synchronous: the engine's loop runs in a thread of its own and commits without a hop.
+Every write raises StoreFailed when the disk refuses; a write that names a revision raises Conflict when the
+record has moved on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ..journal.frames import Frame, Mark
+from ..model import RunRecord
+
+
+class Tombstone(msgspec.Struct, frozen=True):
+    """What stays of a deleted run, so that a late retry of its launch is refused by name."""
+
+    run_id: str
+    owner: str
+    request_id: str
+    identity_hash: str
+    deleted_at: int
+
+
+class InboxRow(msgspec.Struct, frozen=True):
+    """One control from another process. ``kind`` names the command; ``actor`` describes its session."""
+
+    id: int
+    kind: str
+    run_id: str | None
+    body: Mapping[str, Any]
+    actor: Mapping[str, Any]
+    created_at: int
+    settled_at: int | None = None
+    outcome: str | None = None
+    detail: Mapping[str, Any] | None = None
+
+
+class WorkflowStore(Protocol):
+    """One owner's store. Both implementations pass the same contract suite."""
+
+    incarnation: str
+
+    def create_run(self, record: RunRecord, script: str, start: Frame) -> None:
+        """Insert a new run with its frame 0 in one transaction."""
+
+    def commit(
+        self,
+        run_id: str,
+        *,
+        frames: Sequence[Frame] = (),
+        marks: Sequence[Mark] = (),
+        admissions: Sequence[tuple[str, int]] = (),
+        record: RunRecord | None = None,
+    ) -> None:
+        """One transaction: frames, marks, admission intents as (step id, attempt), and the changed record.
+
+        ``record.revision`` must be one above the stored revision; otherwise Conflict and nothing is written.
+        """
+
+    def load(self, run_id: str) -> RunRecord | None: ...
+
+    def by_request(self, owner: str, request_id: str) -> RunRecord | Tombstone | None: ...
+
+    def unfinished(self) -> list[RunRecord]:
+        """Records in a state that only a living owner may hold."""
+
+    def journal(self, run_id: str) -> tuple[list[Frame], list[Mark]]: ...
+
+    def script(self, script_hash: str) -> str: ...
+
+    def count_active(self, owner: str | None = None) -> int: ...
+
+    def count_uncertain_places(self) -> int:
+        """How many uncertain children of runs that need reconciliation hold a concurrency place."""
+
+    def count_retained(self, owner: str) -> int: ...
+
+    def delete_run(self, record: RunRecord, at: int) -> None:
+        """Delete a run with its journal on condition of its revision, leaving a tombstone."""
+
+    def latest(self, owner: str, limit: int) -> list[RunRecord]: ...
+
+    def older_than(self, owner: str, before: int) -> list[RunRecord]: ...
+
+    def inbox_changed(self) -> bool:
+        """Whether another connection wrote since the last call."""
+
+    def inbox_open(self) -> list[InboxRow]: ...
+
+    def inbox_settle(self, row_id: int, outcome: str, detail: Mapping[str, Any], at: int) -> None: ...
+
+    def owner_pid_of(self, incarnation: str) -> int | None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,10 @@
+"""Numbered schema steps. Each is applied together with its record in one transaction."""
+
+from __future__ import annotations
+
+from . import m0001_runs
+
+#: (number, name, statements), in order; numbers start at 1 and have no gaps.
+MIGRATIONS: tuple[tuple[int, str, tuple[str, ...]], ...] = ((1, "runs", m0001_runs.STATEMENTS),)
+
+NEWEST = MIGRATIONS[-1][0]

@@ -1,0 +1,157 @@
+"""How records, frames and marks are laid out in rows; shared by the writer and the readers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from .. import jsontext
+from ..journal.frames import Frame, FrameKind, Mark, decode_side, encode_side
+from ..limits import Limits
+from ..model import Cause, RunRecord, RunState, Wait
+from .base import InboxRow
+
+
+class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The fields of a record that live in the JSON column ``record``."""
+
+    last_progress: int
+    args_hash: str
+    configuration_revision: str
+    runtime_signature: str
+    agents: tuple[str, ...]
+    limits: Limits
+    cause: Cause | None = None
+    waiting: Wait | None = None
+    parent_run_id: str | None = None
+    result: Any = None
+    has_result: bool = False
+
+
+RUN_COLUMNS: Final = (
+    "run_id, owner, request_id, name, state, revision, created_at, since, script_hash, options_hash, "
+    "identity_hash, cancel_requested_at, owner_incarnation, record"
+)
+FRAME_COLUMNS: Final = "number, kind, body, hash, at, side"
+MARK_COLUMNS: Final = "seq, after_frame, at, side"
+INBOX_COLUMNS: Final = "id, kind, run_id, body, actor, created_at, settled_at, outcome, detail"
+
+_ENCODER = msgspec.json.Encoder()
+_REST = msgspec.json.Decoder(_Rest)
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+def options_bytes(options: Mapping[str, Any]) -> bytes:
+    return jsontext.encode(dict(options), "the launch options")
+
+
+def run_row(record: RunRecord, options_hash: str) -> tuple[Any, ...]:
+    rest = _Rest(
+        last_progress=record.last_progress,
+        args_hash=record.args_hash,
+        configuration_revision=record.configuration_revision,
+        runtime_signature=record.runtime_signature,
+        agents=record.agents,
+        limits=record.limits,
+        cause=record.cause,
+        waiting=record.waiting,
+        parent_run_id=record.parent_run_id,
+        result=record.result,
+        has_result=record.has_result,
+    )
+    return (
+        record.run_id,
+        record.owner,
+        record.request_id,
+        record.name,
+        record.state.value,
+        record.revision,
+        record.created_at,
+        record.since,
+        record.script_hash,
+        options_hash,
+        record.identity_hash,
+        record.cancel_requested_at,
+        record.owner_incarnation,
+        _ENCODER.encode(rest),
+    )
+
+
+def run_record(row: Any, options: Mapping[str, Any]) -> RunRecord:
+    """A record from a row of RUN_COLUMNS; ``options`` are loaded apart, since lists do not need them."""
+    rest = _REST.decode(row[13])
+    return RunRecord(
+        run_id=row[0],
+        owner=row[1],
+        request_id=row[2],
+        name=row[3],
+        state=RunState(row[4]),
+        revision=row[5],
+        created_at=row[6],
+        since=row[7],
+        script_hash=row[8],
+        identity_hash=row[10],
+        cancel_requested_at=row[11],
+        owner_incarnation=row[12],
+        options=options,
+        last_progress=rest.last_progress,
+        args_hash=rest.args_hash,
+        configuration_revision=rest.configuration_revision,
+        runtime_signature=rest.runtime_signature,
+        agents=rest.agents,
+        limits=rest.limits,
+        cause=rest.cause,
+        waiting=rest.waiting,
+        parent_run_id=rest.parent_run_id,
+        result=rest.result,
+        has_result=rest.has_result,
+    )
+
+
+def frame_row(run_id: str, frame: Frame) -> tuple[Any, ...]:
+    return (
+        run_id,
+        frame.number,
+        frame.kind.value,
+        frame.body,
+        frame.hash,
+        frame.at,
+        encode_side(frame.side),
+    )
+
+
+def frame(row: Any) -> Frame:
+    return Frame(row[0], FrameKind(row[1]), row[2], row[3], row[4], decode_side(row[5]))
+
+
+def mark_row(run_id: str, mark: Mark) -> tuple[Any, ...]:
+    return (run_id, mark.seq, mark.after_frame, mark.at, encode_side(mark.side))
+
+
+def mark(row: Any) -> Mark:
+    return Mark(row[0], row[1], row[2], decode_side(row[3]))
+
+
+def inbox(row: Any) -> InboxRow:
+    detail = _OBJECT.decode(row[8]) if row[8] is not None else None
+    return InboxRow(
+        row[0],
+        row[1],
+        row[2],
+        _OBJECT.decode(row[3]),
+        _OBJECT.decode(row[4]),
+        row[5],
+        row[6],
+        row[7],
+        detail,
+    )
+
+
+def decode_object(data: bytes) -> dict[str, Any]:
+    return _OBJECT.decode(data)
+
+
+def encode_object(value: Mapping[str, Any]) -> bytes:
+    return _ENCODER.encode(value)

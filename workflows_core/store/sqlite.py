@@ -1,0 +1,406 @@
+"""The embedded store: one synchronous writer connection in the engine's thread.
+
+WAL with synchronous=FULL: a committed frame survives a power cut. Checkpoints are taken when the engine is
+idle or the log has grown long, so that a commit on a run's path is one flush.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from ..errors import Conflict, StoreError, StoreFailed, StoreTooNew
+from ..journal.frames import Frame, Mark
+from ..journal.view import reduce_journal
+from ..jsontext import sha256
+from ..model import ACTIVE, DELETABLE, RunRecord, StepStatus, new_id, now
+from . import rows
+from .base import InboxRow, Tombstone
+from .lock import ProcessLock, lock_path
+from .migrations import MIGRATIONS, NEWEST
+
+BUSY_MILLISECONDS: Final = 5_000
+WAL_PAGES: Final = 4_000
+MINIMUM_SQLITE: Final = (3, 37, 0)
+
+T = TypeVar("T")
+
+
+def private_directory(path: Path) -> None:
+    """Create a directory 0700 where it is missing; raise StoreFailed in words."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreFailed(
+            f"the folder {path} cannot be created: {error.strerror}. Choose another workspace, or free the path"
+        ) from None
+
+
+def failed(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
+    """The store error for what SQLite reported, recognised by its code and never by its text."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreFailed(f"{doing} failed: the disk is full at {path}. Free some space; nothing was lost")
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        return StoreFailed(
+            f"{path} is not a readable store: it is damaged or no SQLite file. "
+            "Move it away, or restore it from a copy"
+        )
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StoreFailed(f"{path} cannot be opened for {doing}: check its owner and permissions")
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreFailed(f"{doing} failed: {path} has been locked by another program for 5 s")
+    return StoreFailed(f"{doing} failed at {path}: {error}")
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A writer connection with the pragmas every writer of this file needs."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MILLISECONDS / 1000)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA trusted_schema=OFF")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the schema to the newest number; refuse a store that is newer than this program."""
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS migrations "
+        "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"
+    )
+    have = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()[0]
+    if have > NEWEST:
+        raise StoreTooNew(
+            f"{path} has schema {have}, and this version knows {NEWEST}. Use the newer workbench that wrote it; "
+            "nothing was changed"
+        )
+    for number, name, statements in MIGRATIONS:
+        if number <= have:
+            continue
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for statement in statements:
+                connection.execute(statement)
+            connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (number, name, now()))
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+
+
+class SqliteStore:
+    """The writer. ``crash_point`` is called with a name before and after each commit: tests kill there."""
+
+    def __init__(self, path: Path, crash_point: Callable[[str], None] | None = None) -> None:
+        """Open ``path``, creating and migrating it; take the process lock.
+
+        Raises StoreInUse, StoreTooNew or StoreFailed.
+        """
+        if sqlite3.sqlite_version_info < MINIMUM_SQLITE:
+            raise StoreFailed(f"SQLite {sqlite3.sqlite_version} is too old: STRICT tables need 3.37")
+        self.path = path
+        self.incarnation = new_id("ow")
+        self._crash_point = crash_point
+        private_directory(path.parent)
+        self._lock = ProcessLock.acquire(lock_path(path))
+        try:
+            self._connection = self._open()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._data_version = 0
+        self._options: dict[str, Mapping[str, Any]] = {}
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            connection = connect(self.path)
+        except OSError as error:
+            raise StoreFailed(f"{self.path} cannot be opened: {error.strerror}") from None
+        except sqlite3.Error as error:
+            raise failed(error, self.path, "opening the store") from None
+        try:
+            connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
+            migrate(connection, self.path)
+            connection.execute(
+                "INSERT INTO owners (incarnation, pid, started_at) VALUES (?, ?, ?)",
+                (self.incarnation, os.getpid(), now()),
+            )
+        except sqlite3.Error as error:
+            connection.close()
+            raise failed(error, self.path, "opening the store") from None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @contextmanager
+    def _transaction(self, name: str) -> Any:
+        connection = self._connection
+        if self._crash_point is not None:
+            self._crash_point(f"before {name}")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise failed(error, self.path, name) from None
+        if self._crash_point is not None:
+            self._crash_point(f"after {name}")
+
+    def _read(self, doing: str, query: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return query(self._connection)
+        except sqlite3.Error as error:
+            raise failed(error, self.path, doing) from None
+
+    def create_run(self, record: RunRecord, script: str, start: Frame) -> None:
+        options = rows.options_bytes(record.options)
+        options_hash = sha256(options)
+        with self._transaction("create run") as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO contents VALUES (?, ?)", (record.script_hash, script.encode("utf-8"))
+            )
+            connection.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (options_hash, options))
+            connection.execute(
+                f"INSERT INTO runs ({rows.RUN_COLUMNS}) VALUES ({', '.join('?' * 14)})",
+                rows.run_row(record, options_hash),
+            )
+            self._insert_frames(connection, record.run_id, (start,))
+
+    def commit(
+        self,
+        run_id: str,
+        *,
+        frames: Sequence[Frame] = (),
+        marks: Sequence[Mark] = (),
+        admissions: Sequence[tuple[str, int]] = (),
+        record: RunRecord | None = None,
+    ) -> None:
+        name = frames[-1].kind.value if frames else ("mark" if marks else "record")
+        with self._transaction(name) as connection:
+            self._insert_frames(connection, run_id, frames)
+            for mark in marks:
+                connection.execute("INSERT INTO marks VALUES (?, ?, ?, ?, ?)", rows.mark_row(run_id, mark))
+            if admissions:
+                at = frames[-1].at if frames else marks[-1].at if marks else now()
+                for step_id, attempt in admissions:
+                    connection.execute(
+                        "INSERT INTO admissions VALUES (?, ?, ?, ?)", (run_id, step_id, attempt, at)
+                    )
+            if record is not None:
+                self._update(connection, record)
+
+    def _insert_frames(self, connection: sqlite3.Connection, run_id: str, frames: Sequence[Frame]) -> None:
+        for frame in frames:
+            connection.execute(
+                "INSERT INTO frames VALUES (?, ?, ?, ?, ?, ?, ?)", rows.frame_row(run_id, frame)
+            )
+
+    def _update(self, connection: sqlite3.Connection, record: RunRecord) -> None:
+        row = rows.run_row(record, "")
+        changed = connection.execute(
+            "UPDATE runs SET state = ?, revision = ?, since = ?, cancel_requested_at = ?, "
+            "owner_incarnation = ?, record = ? WHERE run_id = ? AND revision = ?",
+            (row[4], row[5], row[7], row[11], row[12], row[13], record.run_id, record.revision - 1),
+        ).rowcount
+        if changed != 1:
+            raise Conflict(f"run {record.run_id} has changed in the meantime; look at it and try again")
+
+    def load(self, run_id: str) -> RunRecord | None:
+        row = self._read(
+            "reading a run",
+            lambda c: c.execute(
+                f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone(),
+        )
+        return self._record(row) if row is not None else None
+
+    def _record(self, row: Any) -> RunRecord:
+        options_hash = row[9]
+        options = self._options.get(options_hash)
+        if options is None:
+            body = self._read(
+                "reading launch options",
+                lambda c: c.execute("SELECT body FROM contents WHERE hash = ?", (options_hash,)).fetchone(),
+            )
+            options = rows.decode_object(body[0])
+            if len(self._options) > 64:
+                self._options.clear()
+            self._options[options_hash] = options
+        return rows.run_record(row, options)
+
+    def by_request(self, owner: str, request_id: str) -> RunRecord | Tombstone | None:
+        row = self._read(
+            "reading a run",
+            lambda c: c.execute(
+                f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE owner = ? AND request_id = ?", (owner, request_id)
+            ).fetchone(),
+        )
+        if row is not None:
+            return self._record(row)
+        row = self._read(
+            "reading a tombstone",
+            lambda c: c.execute(
+                "SELECT run_id, owner, request_id, identity_hash, deleted_at FROM tombstones "
+                "WHERE owner = ? AND request_id = ?",
+                (owner, request_id),
+            ).fetchone(),
+        )
+        return Tombstone(*row) if row is not None else None
+
+    def _select(self, where: str, values: Sequence[Any]) -> list[RunRecord]:
+        found = self._read(
+            "reading runs",
+            lambda c: c.execute(
+                f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE {where} ORDER BY created_at, run_id", values
+            ).fetchall(),
+        )
+        return [self._record(row) for row in found]
+
+    def unfinished(self) -> list[RunRecord]:
+        states = sorted(state.value for state in ACTIVE)
+        return self._select(f"state IN ({', '.join('?' * len(states))})", states)
+
+    def latest(self, owner: str, limit: int) -> list[RunRecord]:
+        found = self._read(
+            "reading runs",
+            lambda c: c.execute(
+                f"SELECT {rows.RUN_COLUMNS} FROM runs WHERE owner = ? "
+                "ORDER BY created_at DESC, run_id DESC LIMIT ?",
+                (owner, limit),
+            ).fetchall(),
+        )
+        return [self._record(row) for row in found]
+
+    def older_than(self, owner: str, before: int) -> list[RunRecord]:
+        states = sorted(state.value for state in DELETABLE)
+        marks = ", ".join("?" * len(states))
+        return self._select(f"owner = ? AND created_at < ? AND state IN ({marks})", [owner, before, *states])
+
+    def journal(self, run_id: str) -> tuple[list[Frame], list[Mark]]:
+        def query(connection: sqlite3.Connection) -> tuple[list[Frame], list[Mark]]:
+            frames = connection.execute(
+                f"SELECT {rows.FRAME_COLUMNS} FROM frames WHERE run_id = ? ORDER BY number", (run_id,)
+            )
+            marks = connection.execute(
+                f"SELECT {rows.MARK_COLUMNS} FROM marks WHERE run_id = ? ORDER BY seq", (run_id,)
+            )
+            return [rows.frame(row) for row in frames], [rows.mark(row) for row in marks]
+
+        return self._read("reading a journal", query)
+
+    def script(self, script_hash: str) -> str:
+        row = self._read(
+            "reading a script",
+            lambda c: c.execute("SELECT body FROM contents WHERE hash = ?", (script_hash,)).fetchone(),
+        )
+        if row is None:
+            raise StoreFailed(f"the script {script_hash[:7]} is missing from {self.path}")
+        return str(row[0], "utf-8")
+
+    def count_active(self, owner: str | None = None) -> int:
+        states = sorted(state.value for state in ACTIVE)
+        where = f"state IN ({', '.join('?' * len(states))})"
+        values = [*states]
+        if owner is not None:
+            where += " AND owner = ?"
+            values.append(owner)
+        return self._count(where, values)
+
+    def count_uncertain_places(self) -> int:
+        return sum(
+            1
+            for record in self._select("state = 'needs_reconciliation'", [])
+            for step in reduce_journal("", *self.journal(record.run_id)).view(record).steps
+            if step.status is StepStatus.UNCERTAIN
+        )
+
+    def count_retained(self, owner: str) -> int:
+        return self._count("owner = ?", [owner])
+
+    def _count(self, where: str, values: Sequence[Any]) -> int:
+        row = self._read(
+            "counting runs",
+            lambda c: c.execute(f"SELECT count(*) FROM runs WHERE {where}", values).fetchone(),
+        )
+        return int(row[0])
+
+    def delete_run(self, record: RunRecord, at: int) -> None:
+        with self._transaction("delete") as connection:
+            gone = connection.execute(
+                "DELETE FROM runs WHERE run_id = ? AND revision = ? RETURNING script_hash, options_hash",
+                (record.run_id, record.revision),
+            ).fetchone()
+            if gone is None:
+                raise Conflict(f"run {record.run_id} has changed in the meantime; look at it and try again")
+            connection.execute(
+                "INSERT INTO tombstones VALUES (?, ?, ?, ?, ?)",
+                (record.run_id, record.owner, record.request_id, record.identity_hash, at),
+            )
+            connection.execute(
+                "DELETE FROM contents WHERE hash IN (?, ?) "
+                "AND NOT EXISTS (SELECT 1 FROM runs WHERE script_hash = contents.hash) "
+                "AND NOT EXISTS (SELECT 1 FROM runs WHERE options_hash = contents.hash)",
+                gone,
+            )
+
+    def inbox_changed(self) -> bool:
+        version = self._read("watching the inbox", lambda c: c.execute("PRAGMA data_version").fetchone()[0])
+        changed: bool = version != self._data_version
+        self._data_version = version
+        return changed
+
+    def inbox_open(self) -> list[InboxRow]:
+        found = self._read(
+            "reading the inbox",
+            lambda c: c.execute(
+                f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE settled_at IS NULL ORDER BY id"
+            ).fetchall(),
+        )
+        return [rows.inbox(row) for row in found]
+
+    def inbox_settle(self, row_id: int, outcome: str, detail: Mapping[str, Any], at: int) -> None:
+        with self._transaction("settle") as connection:
+            connection.execute(
+                "UPDATE inbox SET settled_at = ?, outcome = ?, detail = ? "
+                "WHERE id = ? AND settled_at IS NULL",
+                (at, outcome, rows.encode_object(detail), row_id),
+            )
+
+    def owner_pid_of(self, incarnation: str) -> int | None:
+        row = self._read(
+            "reading owners",
+            lambda c: c.execute("SELECT pid FROM owners WHERE incarnation = ?", (incarnation,)).fetchone(),
+        )
+        return int(row[0]) if row is not None else None
+
+    def checkpoint(self) -> None:
+        """Move the log into the database file without waiting for readers. For idle moments."""
+        self._read("checkpointing", lambda c: c.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone())
+
+    def close(self) -> None:
+        """Mark the owner as ended, close, and let go of the lock. Safe to call twice."""
+        try:
+            self._connection.execute(
+                "UPDATE owners SET ended_at = ? WHERE incarnation = ?", (now(), self.incarnation)
+            )
+        except sqlite3.Error:
+            pass  # A full disk must not keep the process from ending; the next owner sees a missing end.
+        finally:
+            self._connection.close()
+            self._lock.release()
