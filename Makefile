@@ -14,6 +14,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import os, sys; sys.exit(os.name != "posix")' || { echo "Workflows run on Linux and macOS only: the worker's limits need POSIX. On Windows use WSL."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || { echo "Installing the dependencies failed: a package index must be reachable (see pip's message above)."; exit 1; }
+	@$(BIN)/python -m compileall -q extension_api workflows_core workbench
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -133,6 +133,14 @@ class AgentRuns(Protocol):
         """An opaque keyed digest of everything declarative that shapes Agents started with ``options``."""
         raise NotImplementedError
 
+    def configuration_components(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """A keyed digest for each part of the revision, by its path, so that a change can be named (0.2.9)."""
+        raise NotImplementedError
+
+    async def delete_runs(self, workflow_run_id: str) -> int:
+        """Delete the host's records of all executions of one deleted workflow run; how many (0.2.9)."""
+        raise NotImplementedError
+
     async def admit(self, request: AgentRunRequest) -> AgentRunView:
         """Start one execution and return once the host's own record of it exists.
 

@@ -64,6 +64,12 @@ class ExtensionData:
             return f"ExtensionData(scope_id={self._scope_id!r}, types={len(self._values)})"
 
 
+def stored_types(store: ExtensionData) -> tuple[type[Any], ...]:
+    """The types that have a value. For hosts, which drop what a reloaded extension has left."""
+    with store._lock:
+        return tuple(store._values)
+
+
 def task_store_from_runtime(runtime: object) -> ExtensionData | None:
     """The store of the live task behind a LangGraph runtime, or None when there is none.
 

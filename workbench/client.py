@@ -12,10 +12,12 @@ import pwd
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+import msgspec
+
 from workflows_core import errors
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
-from workflows_core.errors import NotFound, StoreError, StoreInUse, WorkflowError
-from workflows_core.model import RunSummary, RunView
+from workflows_core.errors import StoreError, StoreInUse, WorkflowError
+from workflows_core.model import Artifact, Decision, Definition, RunSummary, RunView
 from workflows_core.store.lock import lock_path, owner_pid
 from workflows_core.store.reader import StoreReader
 
@@ -23,7 +25,10 @@ from .workspace import Workspace
 
 if TYPE_CHECKING:
     from extension_api.agent_runs import AgentRuns
+    from workflows_core.engine.reconciliation import ReconcileRequest
+    from workflows_core.engine.recovery import Preview
     from workflows_core.engine.service import WorkflowService
+    from workflows_core.engine.waits import DecideRequest
 
     from .host.host import LocalHost
 
@@ -42,12 +47,20 @@ class OwnerSilent(StoreError):
     title = "The owner does not answer"
 
 
+class OwnerGone(StoreError):
+    """The owner ended before it settled a control. The row stays recorded for the next owner."""
+
+    code = "owner_gone"
+    title = "The owner has ended"
+
+
 class Client:
     """One front end's access to a workspace. Build it with :meth:`open`, end it with :meth:`close`."""
 
-    def __init__(self, workspace: Workspace, host: LocalHost | None) -> None:
+    def __init__(self, workspace: Workspace, host: LocalHost | None, *, may_host: bool = False) -> None:
         self.workspace = workspace
         self._host = host
+        self._may_host = may_host
         self._reader: StoreReader | None = None
         self._opening = asyncio.Lock()
         self._subscribers: list[Callable[[str], None]] = []
@@ -68,7 +81,7 @@ class Client:
         local: LocalHost | None = None
         if host == "required" or (host == "if_free" and owner_pid(lock_path(workspace.storage_path)) is None):
             local = await cls._open_host(workspace, required=host == "required")
-        return cls(workspace, local)
+        return cls(workspace, local, may_host=host != "never")
 
     @staticmethod
     async def _open_host(workspace: Workspace, *, required: bool) -> LocalHost | None:
@@ -129,9 +142,7 @@ class Client:
     async def _reading(self) -> StoreReader:
         reader = await self._read()
         if reader is None:
-            raise NotFound(
-                f"there are no runs in {self.workspace.root} yet; 'workbench run SCRIPT' launches one"
-            )
+            raise self.workspace.without_runs()
         return reader
 
     async def runs(self, limit: int | None = 20) -> list[RunSummary]:
@@ -211,56 +222,110 @@ class Client:
 
     async def launch(self, request: LaunchRequest) -> LaunchOutcome:
         """Launch here, or through the owner's inbox. Raises as WorkflowService.launch does."""
-        if self._host is not None:
-            return await self._call(self._service.launch(request, self._runs()))
-        body = {
-            "script": request.script,
-            "args": request.args,
-            "name": request.name,
-            "request_id": request.request_id,
-            "options": dict(request.options),
-            "parent_run_id": request.parent_run_id,
-        }
-        detail = await self._post("launch", None, body)
-        return LaunchOutcome(str(detail["run_id"]), bool(detail["existing"]))
+        return _as(await self._control("launch", None, _builtins(request)), LaunchOutcome)
 
     async def cancel(self, run_id: str) -> Outcome:
         """Ask for a run to be cancelled; returns once that is recorded."""
-        if self._host is not None:
-            return await self._call(self._service.cancel(run_id, self._runs()))
-        return _outcome(await self._post("cancel", run_id, {}))
+        return _as(await self._control("cancel", run_id, {}), Outcome)
 
     async def delete(self, run_id: str) -> Outcome:
         """Delete a final run, leaving a tombstone."""
-        if self._host is not None:
-            return await self._call(self._service.delete(run_id, self._runs()))
-        return _outcome(await self._post("delete", run_id, {}))
+        return _as(await self._control("delete", run_id, {}), Outcome)
 
     async def delete_older_than(self, before: int) -> Outcome:
         """Delete final runs created before ``before`` (microseconds since the epoch)."""
-        if self._host is not None:
-            return await self._call(self._service.delete_older_than(before, self._runs()))
-        return _outcome(await self._post("delete_older_than", None, {"before": before}))
+        return _as(await self._control("delete_older_than", None, {"before": before}), Outcome)
+
+    async def resume(self, run_id: str, step_id: str, attempt: int = 1) -> Outcome:
+        """Let a pause go on; a run whose owner is gone is recovered first, and the message says so."""
+        return _as(await self._control("resume", run_id, {"step_id": step_id, "attempt": attempt}), Outcome)
+
+    async def decide(self, request: DecideRequest) -> Decision:
+        """Decide a checkpoint from this process's interactive session and return the receipt."""
+        return _as(await self._control("decide", request.run_id, _builtins(request)), Decision)
+
+    async def recover(self, run_id: str) -> Outcome:
+        """Start a replacement worker that replays the journal and goes on. Raises Incompatible."""
+        return _as(await self._control("recover", run_id, {}), Outcome)
+
+    async def preview(self, run_id: str) -> Preview:
+        """What recover would do now. Changes nothing."""
+        from workflows_core.engine.recovery import Preview
+
+        return _as(await self._control("preview", run_id, {}), Preview)
+
+    async def reconcile(self, request: ReconcileRequest) -> Outcome:
+        """Attest the outcome of an uncertain step from this process's interactive session."""
+        return _as(await self._control("reconcile", request.run_id, _builtins(request)), Outcome)
+
+    async def save(self, name: str, script: str) -> Definition:
+        """Save a script as an immutable version; an identical save returns the one that exists."""
+        return _as(await self._control("save", None, {"name": name, "script": script}), Definition)
+
+    async def library(self) -> list[Definition]:
+        """All saved versions, by name and newest first."""
+        reader = await self._read()
+        return [] if reader is None else await reader.definitions()
+
+    async def definition(self, name: str, version: str) -> tuple[Definition, str]:
+        """A saved version and its script; ``version`` is its hash or at least 7 characters of it."""
+        return await (await self._reading()).definition(name, version)
+
+    async def artifact(self, run_id: str, step_id: str) -> Artifact:
+        """The exact bytes of a step: a capture's file, or the canonical JSON of an output."""
+        return await (await self._reading()).artifact(run_id, step_id)
+
+    async def _control(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
+        """Apply a command in this process's engine, or post it to the owner's."""
+        if self._host is None:
+            return await self._post(kind, run_id, body)
+        from workflows_core.engine.controls import apply
+
+        return await self._call(apply(self._service, kind, run_id, body, self._runs()))
 
     async def _post(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
         from .host.identity import describe_control, terminal_session
 
-        reader = await self._reading()
+        reader = await self._posting()
         uid = os.getuid()
         row_id = await reader.post(kind, run_id, body, describe_control(terminal_session(uid), uid))
         deadline = self._loop.time() + ANSWER_SECONDS
         while True:
+            pid = self.owner_pid()  # Before the row: what an owner settled last is seen.
             row = await reader.inbox_row(row_id)
             if row is not None and row.settled_at is not None:
                 return _settled(row.outcome, dict(row.detail or {}))
-            if self._loop.time() >= deadline:
-                pid = reader.owner_pid()
+            if pid is None:
+                await self._take_over(row_id)
+                deadline = self._loop.time() + ANSWER_SECONDS
+            elif self._loop.time() >= deadline:
                 who = f"process {pid}" if pid else "the owner"
                 raise OwnerSilent(
                     f"recorded as control {row_id}; {who} has not answered for {ANSWER_SECONDS:.0f} s. "
                     "The record stays and is applied when an owner runs"
                 )
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def _posting(self) -> StoreReader:
+        """The store to post to; an owner that has just taken the workspace may still be making it."""
+        deadline = self._loop.time() + ANSWER_SECONDS
+        while (reader := await self._read()) is None:
+            if self.owner_pid() is None or self._loop.time() >= deadline:
+                return await self._reading()
+            await asyncio.sleep(_POLL_SECONDS)
+        return reader
+
+    async def _take_over(self, row_id: int) -> None:
+        """The owner ended before it answered: host the engine here, which then settles the row.
+
+        Raises OwnerGone where this process must not host, and what opening a host raises.
+        """
+        if not self._may_host:
+            raise OwnerGone(
+                f"recorded as control {row_id}; the process that owned the workspace ended before it answered. "
+                "The record stays and is applied when an owner runs"
+            )
+        self._host = await self._open_host(self.workspace, required=False)
 
     async def wait_idle(self) -> None:
         """Wait until the engine in this process supervises nothing and finishes no cancel."""
@@ -295,8 +360,13 @@ class Client:
             await asyncio.to_thread(host.close)
 
 
-def _outcome(detail: dict[str, Any]) -> Outcome:
-    return Outcome(str(detail["status"]), str(detail["message"]), tuple(detail.get("run_ids", ())))
+def _builtins(request: Any) -> dict[str, Any]:
+    result: dict[str, Any] = msgspec.to_builtins(request)
+    return result
+
+
+def _as(detail: dict[str, Any], kind: type[T]) -> T:
+    return msgspec.convert(detail, kind)
 
 
 def _settled(outcome: str | None, detail: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from workflows_core.document import dumps, log_document, run_document, run_head, runs_document, step_document
+from workflows_core.document import (
+    dumps,
+    log_document,
+    receipt_document,
+    run_document,
+    run_head,
+    runs_document,
+    step_document,
+)
 
 if TYPE_CHECKING:
     from workflows_core.script.check import Problem
@@ -20,6 +28,7 @@ __all__ = [
     "error_document",
     "log_document",
     "problems_document",
+    "receipt_document",
     "run_document",
     "run_head",
     "runs_document",

@@ -14,6 +14,8 @@ SCRIPT_SUFFIX: Final = ".workflow.js"
 STUBS_SUFFIX: Final = ".stubs.yaml"
 #: No file that is meant as an input is larger; a larger one is refused without being read.
 READ_BYTES: Final = 1024 * 1024
+#: The bundled examples, in the order in which one reads them.
+EXAMPLES: Final = ("checks", "file-review", "pause")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
@@ -87,9 +89,12 @@ def example(name: str) -> str:
     return resources.files("workbench").joinpath("examples", name).read_text(encoding="utf-8")
 
 
-def write_example(name: str, folder: Path) -> tuple[Path, Path]:
-    """Copy an example's script and stub set into ``folder``, which must not hold them yet."""
-    return _write_pair(folder, name, name)
+def write_examples(folder: Path) -> list[tuple[Path, Path]]:
+    """Copy the bundled examples into ``folder``: script and stub set of each, ``checks`` first.
+
+    Raises UsageError where one of the files is there already.
+    """
+    return [_write_pair(folder, name, name) for name in EXAMPLES]
 
 
 def write_starter(folder: Path, name: str = "first") -> tuple[Path, Path]:

@@ -6,10 +6,20 @@ for terminals that cannot write it. Times are microseconds since the epoch, dura
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from workflows_core.model import RunState, RunSummary, RunView, StepKind, StepStatus, StepView, Wait
+from workflows_core.model import (
+    Decision,
+    RunState,
+    RunSummary,
+    RunView,
+    StepKind,
+    StepStatus,
+    StepView,
+    Wait,
+)
 
 from .inert import inert
 
@@ -159,6 +169,40 @@ def condition(run: RunView | RunSummary, now: int) -> str:
     if run.cancel_requested and not run.state.final:
         parts.append("a cancel is recorded")
     return "; ".join(part for part in parts if part)
+
+
+_DECIDED: Final = {"approve": "approved", "reject": "rejected", "resume": "resumed"}
+
+
+def receipt(decision: Decision, now: int) -> str:
+    """A decision in one inert sentence: what, when, by whom in which session, about which bytes, why.
+
+    ``approved 3 min ago by os:1000 (terminal, uid 1000, pts/3, not password-verified); version a1b2c3d, shown
+    in full``
+    """
+    actor = decision.actor
+    who = inert(str(actor.get("user_id", "somebody")))
+    session = inert(str(actor.get("description", "")))
+    parts = [
+        f"{_DECIDED.get(decision.decision, decision.decision)} {ago(decision.decided_at, now)} by {who}"
+        + (f" ({session})" if session else "")
+    ]
+    if decision.sha256 is not None:
+        seen = coverage(decision.review)
+        parts.append(f"version {hash7(decision.sha256)}" + (f", {seen}" if seen else ""))
+    if decision.reason:
+        parts.append(f"reason: {inert(decision.reason)}")
+    return "; ".join(parts)
+
+
+def coverage(review: Mapping[str, Any]) -> str:
+    """How the bytes of a decision were shown, as its receipt tells: ``shown in full``, ``viewed outside``."""
+    if review.get("viewed_outside"):
+        return "viewed outside"
+    fraction = review.get("coverage")
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float):
+        return ""
+    return "shown in full" if fraction >= 1 else f"shown to {int(fraction * 100)} %"
 
 
 def because(run: RunView | RunSummary) -> str:

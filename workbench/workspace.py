@@ -10,16 +10,17 @@ import os
 import stat
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from extension_api.hashing import canonical_hash
-from workflows_core.errors import ConfigurationError, StoreFailed, UsageError
-from workflows_core.limits import SETTABLE
+from workflows_core.errors import ConfigurationError, NotFound, StoreFailed, UsageError
 
-from .host.config import CONFIG_NAME, WorkbenchConfig, load_config, no_real_agent
 from .inert import inert
 
+if TYPE_CHECKING:
+    from .host.config import PluginRecord, WorkbenchConfig
+
 STATE_NAME: Final = ".workbench"
+CONFIG_NAME: Final = "workbench.yaml"
 _DEFAULT_STORAGE: Final = f"{STATE_NAME}/workflows.sqlite"
 
 
@@ -29,7 +30,6 @@ class Workspace:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.state_dir = root / STATE_NAME
-        self.lock_path = self.state_dir / "lock"
         self.host_store_path = self.state_dir / "host.sqlite"
         self.secret_path = self.state_dir / "secret"
 
@@ -60,31 +60,44 @@ class Workspace:
     @cached_property
     def config(self) -> WorkbenchConfig:
         """The configuration, read at the first use. Raises ConfigurationError."""
+        from .host.config import WorkbenchConfig, load_config
+
         path = self.config_path
         return WorkbenchConfig() if path is None else load_config(path)
 
     @property
+    def _engine_record(self) -> PluginRecord | None:
+        """The workflow plugin's record; None stands for its defaults, which need no import."""
+        return None if self.config_path is None else self.config.workflows
+
+    @property
     def storage_path(self) -> Path:
         """The engine's store, as the workflow plugin's ``storage_path`` says. Raises ConfigurationError."""
-        record = self.config.workflows
+        record = self._engine_record
         path = _DEFAULT_STORAGE if record is None else record.config.get("storage_path", _DEFAULT_STORAGE)
         if not isinstance(path, str) or not path or "\0" in path:
             raise ConfigurationError("plugins: config.storage_path must be the path of a file")
         return self.root / path
 
+    def without_runs(self) -> NotFound:
+        """The error of whoever asks for one run where no run was ever launched."""
+        return NotFound(f"there are no runs in {self.root} yet; 'workbench run SCRIPT' launches one")
+
     @property
     def max_calls(self) -> int:
         """The workflow plugin's ``max_calls``, for checks before anything is loaded."""
-        record = self.config.workflows
+        from workflows_core.limits import SETTABLE
+
+        record = self._engine_record
         value = None if record is None else record.config.get("max_calls")
-        return (
-            value if isinstance(value, int) and not isinstance(value, bool) else SETTABLE["max_calls"].default
-        )
+        if isinstance(value, bool) or not isinstance(value, int):
+            return SETTABLE["max_calls"].default
+        return value
 
     @property
     def allowed_agents(self) -> tuple[str, ...]:
         """The workflow plugin's allowlist, for checks before anything is loaded."""
-        record = self.config.workflows
+        record = self._engine_record
         agents = ["lead_agent"] if record is None else record.config.get("agents", ["lead_agent"])
         return tuple(name for name in agents if isinstance(name, str)) if isinstance(agents, list) else ()
 
@@ -107,10 +120,13 @@ class Workspace:
         are relative to the workspace. Raises UsageError about ``stubs``, ConfigurationError about the
         configuration's own.
         """
+        from extension_api.hashing import canonical_hash
+
         if real:
             if stubs is not None:
                 raise UsageError("a launch on real Agents takes no stub set; leave one of the two out")
             from .agents.registry import available_backends
+            from .host.config import no_real_agent
 
             problem = no_real_agent(self.config, available_backends())
             if problem is not None:

@@ -7,7 +7,6 @@ and documents of more than MAX_NODES values once aliases are followed. Positions
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -304,6 +303,8 @@ class Section:
         known = dict.fromkeys(self._asked)
         for key in self._value:
             if key not in known:
+                import difflib
+
                 near = difflib.get_close_matches(key, known, n=1)
                 hint = f" Did you mean {near[0]!r}?" if near else ""
                 names = ", ".join(known)

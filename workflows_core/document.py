@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workflows_core.model import Cause, LogLine, RunSummary, RunView, StepKind, StepView, Wait, iso
+from workflows_core.model import Cause, Decision, LogLine, RunSummary, RunView, StepKind, StepView, Wait, iso
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -104,6 +104,21 @@ def waiting(value: Wait | None) -> dict[str, Any] | None:
         "step_id": value.step_id,
         "attempt": value.attempt,
         "expires_at": iso(value.expires_at),
+    }
+
+
+def receipt_document(decision: Decision) -> dict[str, Any]:
+    """A decision's receipt: who, in which session, about which bytes, how they were shown."""
+    return {
+        "run_id": decision.run_id,
+        "step_id": decision.step_id,
+        "attempt": decision.attempt,
+        "decision": decision.decision,
+        "sha256": decision.sha256,
+        "reason": decision.reason,
+        "actor": dict(decision.actor),
+        "review": dict(decision.review),
+        "decided_at": iso(decision.decided_at),
     }
 
 

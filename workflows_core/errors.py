@@ -10,6 +10,7 @@
     ├── Refused                  the request is understood and not allowed (exit 7)
     │   ├── Conflict             it contradicts a record (request id, decision, revision)
     │   ├── NotPermitted         the caller's session may not do this
+    │   ├── Incompatible         the run cannot be recovered here and now; says why
     │   ├── Deleted              the run was deleted; names the tombstone
     │   └── QuotaReached         active or retained runs are at their limit
     ├── ConfigurationError       the configuration is wrong (exit 6)
@@ -77,6 +78,11 @@ class Conflict(Refused):
 class NotPermitted(Refused):
     code = "not_permitted"
     title = "Not permitted"
+
+
+class Incompatible(Refused):
+    code = "incompatible"
+    title = "It cannot be recovered here"
 
 
 class Deleted(Refused):

@@ -32,7 +32,7 @@ def parse(text: str | bytes, what: str = "the JSON") -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise JsonRefused(f"{what} is nested deeper than {MAX_DEPTH} levels")
     try:
-        return json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_constant)
+        return _DECODER.decode(text)
     except JsonRefused as error:
         raise JsonRefused(f"{what} {error}") from None
     except json.JSONDecodeError as error:
@@ -88,6 +88,9 @@ def _float(digits: str) -> float:
 
 def _constant(name: str) -> Any:
     raise JsonRefused(f"holds {name}, which is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_float, parse_constant=_constant)
 
 
 def _depth(text: str) -> int:

@@ -90,6 +90,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     storage_path: str
     agents: tuple[str, ...]
     limits: Limits
+    #: How many people must attest the same before an uncertain step is settled: 1 or 2.
+    reviewers: int = 1
 
 
 def engine_config(config: Mapping[str, Any]) -> EngineConfig:
@@ -98,7 +100,7 @@ def engine_config(config: Mapping[str, Any]) -> EngineConfig:
     Raises ConfigurationError naming the key, what is wrong with it and what is admitted. Unknown keys are
     refused, among them budgets that nothing here enforces (for example ``max_cost_usd``).
     """
-    known = {"enabled", "storage_path", "agents", *SETTABLE}
+    known = {"enabled", "storage_path", "agents", "reviewers", *SETTABLE}
     for key in config:
         if key not in known:
             raise ConfigurationError(
@@ -117,6 +119,9 @@ def engine_config(config: Mapping[str, Any]) -> EngineConfig:
         or not all(isinstance(name, str) and name for name in agents)
     ):
         raise ConfigurationError("config.agents must be a list of at least one agent name")
+    reviewers = config.get("reviewers", 1)
+    if isinstance(reviewers, bool) or reviewers not in (1, 2):
+        raise ConfigurationError("config.reviewers must be 1 or 2")
     values: dict[str, int] = {}
     for key, limit in SETTABLE.items():
         value = config.get(key, limit.default)
@@ -127,4 +132,4 @@ def engine_config(config: Mapping[str, Any]) -> EngineConfig:
                 f"config.{key} is {value}; admitted are {limit.floor} to {limit.ceiling} ({limit.unit})"
             )
         values[key] = value
-    return EngineConfig(enabled, path, tuple(sorted(set(agents))), Limits(**values))
+    return EngineConfig(enabled, path, tuple(sorted(set(agents))), Limits(**values), reviewers)

@@ -188,6 +188,83 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
     has_result: bool = False
     owner_incarnation: str = ""
+    #: The saved version that was launched, as ``name@hash``.
+    definition: str | None = None
+    #: Execution budget used before ``active_since``, in microseconds; None while the budget is suspended.
+    used: int = 0
+    active_since: int | None = None
+    #: Keyed digests of the parts of the configuration at launch, so that a change can be named.
+    configuration_components: Mapping[str, str] = {}
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision on a wait: its receipt. At most one for (run, step, attempt).
+
+    ``decision`` is ``approve``, ``reject`` or ``resume``; ``sha256`` is that of the bytes that were displayed
+    (None for a resume). ``actor`` says who, in which session; ``review`` how it was shown.
+    """
+
+    run_id: str
+    step_id: str
+    attempt: int
+    decision: str
+    sha256: str | None
+    reason: str | None
+    actor: Mapping[str, Any]
+    review: Mapping[str, Any]
+    decided_at: int
+
+
+class Capture(msgspec.Struct, frozen=True, kw_only=True):
+    """Captured bytes. ``version`` is their SHA-256; they never change and their path is never read again."""
+
+    run_id: str
+    step_id: str
+    attempt: int
+    source_step_id: str
+    path: str
+    version: str
+    media_type: str
+    body: bytes
+    captured_at: int
+
+
+class Artifact(msgspec.Struct, frozen=True):
+    """The exact bytes of a step, as a person decides about them. ``version`` is their SHA-256."""
+
+    step_id: str
+    version: str
+    media_type: str
+    body: bytes
+    path: str | None
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """An immutable saved version: ``version`` is the SHA-256 of the script."""
+
+    owner: str
+    name: str
+    version: str
+    saved_at: int
+
+
+class Attestation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person states about a step whose outcome is uncertain.
+
+    ``outcome`` is ``did_not_run``, ``succeeded`` or ``failed``; ``statement_hash`` covers outcome and output,
+    ``evidence_hash`` what was known of the step and its child run when it was attested.
+    """
+
+    run_id: str
+    step_id: str
+    attempt: int
+    outcome: str
+    reason: str
+    statement_hash: str
+    evidence_hash: str
+    actor: Mapping[str, Any]
+    settles: bool
+    attested_at: int
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +291,21 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     has_output: bool = False
     error: Cause | None = None
     evidence: Mapping[str, Any] | None = None
+    call_id: int | None = None
+    #: How often a person has attested that it did not run, so that it was admitted again.
+    readmitted: int = 0
+    #: A confirmed result that no response frame has delivered yet.
+    undelivered: Mapping[str, Any] | None = None
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether a person must say what became of it before the run can go on."""
+        return (
+            self.kind is StepKind.AGENT
+            and self.response_frame is None
+            and self.undelivered is None
+            and self.status in (StepStatus.UNCERTAIN, StepStatus.INTERRUPTED, StepStatus.WAITING)
+        )
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -265,6 +357,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     options: Mapping[str, Any]
     limits: Limits
+    definition: str | None = None
+    receipts: tuple[Decision, ...] = ()
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,11 +31,13 @@ class WorkflowActions:
         self._service = service
 
     async def launch(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
-        """``{script, args, request_id, name?, options?}`` → ``{run_id, existing}``."""
-        known = {"script", "args", "request_id", "name", "options"}
+        """``{script | definition: {name, version}, args, request_id, name?, options?}`` → ``{run_id, existing}``."""
+        known = {"script", "definition", "args", "request_id", "name", "options"}
         _only(payload, known)
+        definition = _definition(payload)
         request = LaunchRequest(
-            script=_text(payload, "script"),
+            script="" if definition is not None else _text(payload, "script"),
+            definition=definition,
             args=payload.get("args", {}),
             name=_text(payload, "name") if "name" in payload else "workflow",
             request_id=_text(payload, "request_id"),
@@ -74,6 +76,34 @@ class WorkflowActions:
         _only(payload, {"run_id"})
         return msgspec.structs.asdict(await self._service.cancel(_text(payload, "run_id"), runs))
 
+    async def save(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
+        """``{name, script}`` → ``{name, version}``: an immutable saved version, idempotent."""
+        _only(payload, {"name", "script"})
+        saved = await self._service.save(_text(payload, "name"), _text(payload, "script"), runs)
+        return {"name": saved.name, "version": saved.version}
+
+    async def list_definitions(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
+        """``{}`` → the caller's saved versions, at most 100."""
+        _only(payload, set())
+        saved = await self._service.library(runs)
+        return {"definitions": [{"name": item.name, "version": item.version} for item in saved]}
+
+    async def read_artifact(
+        self, payload: Mapping[str, Any], runs: AgentRuns, thread_id: str | None
+    ) -> dict[str, Any]:
+        """``{artifact_version, offset?}`` → ``{data, next_offset}``: base64 of at most 16 KiB.
+
+        Only from the thread of a child run, and only versions that its step was given.
+        """
+        _only(payload, {"artifact_version", "offset"})
+        offset = payload.get("offset", 0)
+        if isinstance(offset, bool) or not isinstance(offset, int):
+            raise UsageError("offset must be a whole number")
+        if thread_id is None:
+            raise NotPermitted("captured files are read from the thread of a workflow's own child run")
+        version = _text(payload, "artifact_version")
+        return await self._service.read_admitted(thread_id, version, offset, runs)
+
     async def delete(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
         """``{run_id}`` → deletes a final run, leaving a tombstone."""
         _only(payload, {"run_id"})
@@ -86,6 +116,12 @@ def contribution(service: WorkflowService) -> PluginContribution:
     run_id = {"run_id": {"type": "string", "description": "The workflow run id"}}
     launch = {
         "script": {"type": "string", "description": "The body of an async JavaScript function"},
+        "definition": {
+            "type": "object",
+            "description": "A saved version instead of a script",
+            "properties": {"name": {"type": "string"}, "version": {"type": "string"}},
+            "required": ["name", "version"],
+        },
         "args": {"type": "object", "description": "Frozen JSON arguments of the script"},
         "request_id": {"type": "string", "description": "A stable id: a repeat returns the same run"},
         "name": {"type": "string", "description": "A name for people"},
@@ -105,13 +141,15 @@ def contribution(service: WorkflowService) -> PluginContribution:
                 ("log", actions.log),
                 ("cancel", actions.cancel),
                 ("delete", actions.delete),
+                ("save", actions.save),
+                ("list_definitions", actions.list_definitions),
             )
         ),
         tools=(
             ModelTool(
                 "launch_workflow",
                 "Launch a workflow script in the background and return its run id.",
-                _schema(launch, ["script", "args", "request_id"]),
+                _schema(launch, ["args", "request_id"]),
                 _tool(actions.launch),
                 "workflows",
             ),
@@ -127,6 +165,30 @@ def contribution(service: WorkflowService) -> PluginContribution:
                 "Ask for a workflow run to be cancelled. Effects are not undone.",
                 _schema(run_id, ["run_id"]),
                 _tool(actions.cancel),
+                "workflows",
+            ),
+            ModelTool(
+                "save_workflow",
+                "Save a workflow script as an immutable version and return its hash.",
+                _schema({"name": {"type": "string"}, "script": {"type": "string"}}, ["name", "script"]),
+                _tool(actions.save),
+                "workflows",
+            ),
+            ModelTool(
+                "list_workflows",
+                "List the saved workflow versions of this user.",
+                _schema({}, []),
+                _tool(actions.list_definitions),
+                "workflows",
+            ),
+            ModelTool(
+                "read_workflow_artifact",
+                "Read a part of a captured file that this task was given, as base64 with the next offset.",
+                _schema(
+                    {"artifact_version": {"type": "string"}, "offset": {"type": "integer", "minimum": 0}},
+                    ["artifact_version"],
+                ),
+                _thread_tool(actions.read_artifact),
                 "workflows",
             ),
         ),
@@ -145,6 +207,27 @@ def _tool(handler: Handler) -> Callable[[Mapping[str, Any], ToolContext], Awaita
         return _bounded(await handler(payload, _handle(context)))
 
     return call
+
+
+def _thread_tool(
+    handler: Callable[[Mapping[str, Any], AgentRuns, str | None], Awaitable[dict[str, Any]]],
+) -> Callable[[Mapping[str, Any], ToolContext], Awaitable[Any]]:
+    async def call(payload: Mapping[str, Any], context: ToolContext) -> Any:
+        return _bounded(await handler(payload, _handle(context), context.thread_id))
+
+    return call
+
+
+def _definition(payload: Mapping[str, Any]) -> str | None:
+    """``NAME@VERSION`` of a payload that names a saved version. Raises UsageError for a malformed one."""
+    given = payload.get("definition")
+    if given is None:
+        return None
+    if "script" in payload:
+        raise UsageError("give a script or a definition, not both")
+    if not isinstance(given, Mapping) or set(given) != {"name", "version"}:
+        raise UsageError("definition is an object with exactly name and version")
+    return f"{_text(given, 'name')}@{_text(given, 'version')}"
 
 
 def _handle(context: ActionContext) -> AgentRuns:

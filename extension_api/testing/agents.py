@@ -60,6 +60,7 @@ class FakeAgentRuns(AgentRuns):
         self._runs: dict[str, AgentRunView] = {}
         self._files: dict[str, Mapping[str, tuple[bytes, str]]] = {}
         self._by_key: dict[str, str] = {}
+        self._workflow_runs: dict[str, str | None] = {}
         self._changed = asyncio.Condition()
         self._revoked = False
 
@@ -85,7 +86,14 @@ class FakeAgentRuns(AgentRuns):
 
     def configuration_revision(self, options: Mapping[str, Any]) -> str:
         self._require_session()
-        return canonical_hash({"agents": sorted(self._agents), "options": dict(options)})
+        return canonical_hash(self.configuration_components(options))
+
+    def configuration_components(self, options: Mapping[str, Any]) -> dict[str, str]:
+        self._require_session()
+        parts = {f"agents.{name}": name for name in sorted(self._agents)} | {
+            f"launch.{key}": value for key, value in options.items()
+        }
+        return {path: canonical_hash([path, part])[:16] for path, part in parts.items()}
 
     async def admit(self, request: AgentRunRequest) -> AgentRunView:
         self.authorize(request.agent_ref)
@@ -101,6 +109,7 @@ class FakeAgentRuns(AgentRuns):
         self.requests.append(request)
         self._by_key[request.idempotency_key] = run_id
         self._files[run_id] = answer.files
+        self._workflow_runs[run_id] = request.metadata.get("workflow_run_id")
         running = AgentRunView(
             run_id, request.thread_id, request.agent_ref, AgentRunStatus.RUNNING, badge="stub"
         )
@@ -131,6 +140,19 @@ class FakeAgentRuns(AgentRuns):
         if len(content) > max_bytes:
             raise AgentRunRefused("too_large", f"{path!r} exceeds {max_bytes} bytes")
         return content, media_type
+
+    async def delete_runs(self, workflow_run_id: str) -> int:
+        self._require_session()
+        gone = [
+            key
+            for key, run_id in self._by_key.items()
+            if self._workflow_runs[run_id] == workflow_run_id and not self._runs[run_id].status.active
+        ]
+        for key in gone:
+            run_id = self._by_key.pop(key)
+            for kept in (self._runs, self._files, self._workflow_runs):
+                del kept[run_id]
+        return len(gone)
 
     async def finish(self, run_id: str, answer: Any = None) -> AgentRunView:
         """End an execution that is held, with an Answer or an output."""

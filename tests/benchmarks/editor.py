@@ -40,7 +40,7 @@ def script(size: int = 16_000) -> str:
         lines += [
             f"// round {number}: what the reviewers said, in order",
             f"const review{number} = await agent({{stepId: 'review-{number}', agentRef: 'lead_agent',",
-            f"  task: {{kind: \"review\", round: {number}, product, note: `part ${{product}} of {number}`}}}});",
+            f'  task: {{kind: "review", round: {number}, product, note: `part ${{product}} of {number}`}}}});',
             f"if (review{number}.output.verdict === 'pass' && /^ok\\b/.test(review{number}.output.note)) {{",
             f"  findings.push({{round: {number}, text: review{number}.output.note ?? null}});",
             "}",

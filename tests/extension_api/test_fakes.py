@@ -97,6 +97,7 @@ class TestFakeAgentRuns:
             runs.observe(view.run_id),
             runs.interrupt(view.run_id),
             runs.read_file(view.run_id, "a", max_bytes=1),
+            runs.delete_runs("wr_1"),
         ):
             with pytest.raises(AgentRunRefused) as refused:
                 await call
@@ -107,6 +108,25 @@ class TestFakeAgentRuns:
             runs.check_options({})
         with pytest.raises(AgentRunRefused):
             runs.configuration_revision({})
+        with pytest.raises(AgentRunRefused):
+            runs.configuration_components({})
+
+    async def test_the_final_executions_of_a_workflow_run_are_deleted(self) -> None:
+        def asked(key: str, run: str) -> AgentRunRequest:
+            return AgentRunRequest("lead_agent", "t", key, {}, metadata={"workflow_run_id": run})
+
+        runs = FakeAgentRuns({"lead_agent": [1, Answer(held=True), 3]})
+        final = await runs.admit(asked("a", "wr_1"))
+        held = await runs.admit(asked("b", "wr_1"))
+        other = await runs.admit(asked("c", "wr_2"))
+        assert await runs.delete_runs("wr_1") == 1
+        assert await runs.find("a") is None
+        with pytest.raises(AgentRunRefused, match="no execution"):
+            await runs.observe(final.run_id)
+        assert (await runs.find("b"), await runs.find("c")) == (held, other)
+        await runs.finish(held.run_id)
+        assert await runs.delete_runs("wr_1") == 1
+        assert await runs.delete_runs("wr_1") == 0
 
     async def test_unknown_agents_and_executions_are_refused(self) -> None:
         runs = FakeAgentRuns()
@@ -126,6 +146,12 @@ class TestFakeAgentRuns:
         }
         assert len(revisions) == 3
         assert one.configuration_revision({}) in revisions
+
+    def test_the_components_name_what_changed(self) -> None:
+        runs = FakeAgentRuns({"a": [1], "b": [1]})
+        then, now = runs.configuration_components({"x": 1}), runs.configuration_components({"x": 2})
+        assert [path for path in then if then[path] != now[path]] == ["launch.x"]
+        assert sorted(then) == ["agents.a", "agents.b", "launch.x"]
 
     def test_who_is_behind_it(self) -> None:
         runs = FakeAgentRuns(principal=ExtensionPrincipal("ada"))

@@ -81,6 +81,7 @@ class TestDefaultsOfProtocols:
             runs.observe("r"),
             runs.interrupt("r"),
             runs.read_file("r", "p", max_bytes=1),
+            runs.delete_runs("wr_1"),
             leases.acquire("e", owner_id="o", seconds=5),
             leases.renew(lease, seconds=5),
             leases.release(lease),
@@ -94,6 +95,7 @@ class TestDefaultsOfProtocols:
             lambda: runs.authorize("a"),
             lambda: runs.check_options({}),
             lambda: runs.configuration_revision({}),
+            lambda: runs.configuration_components({}),
         )
         for synchronous in calls:
             with pytest.raises(NotImplementedError):

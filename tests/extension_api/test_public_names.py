@@ -113,7 +113,7 @@ def test_contracts_exports_exactly_the_types() -> None:
 
 @pytest.mark.parametrize("module", ["extension_api", "extension_api.contracts", "extension_api.testing"])
 def test_importing_loads_nothing_but_the_standard_library(module: str) -> None:
-    code = f"import json, sys; import {module}; print(json.dumps(sorted(sys.modules)))"
+    code = f"import json, sys; from {module} import *; print(json.dumps(sorted(sys.modules)))"
     root = str(Path(extension_api.__file__).parent.parent)
     path = f"import sys; sys.path.insert(0, {root!r}); "
     done = subprocess.run(
@@ -124,10 +124,28 @@ def test_importing_loads_nothing_but_the_standard_library(module: str) -> None:
     assert foreign == set()
 
 
+def test_a_submodule_loads_alone_and_a_name_of_the_root_loads_them_all() -> None:
+    root = str(Path(extension_api.__file__).parent.parent)
+    code = (
+        f"import sys; sys.path.insert(0, {root!r})\n"
+        "import extension_api.hashing\n"
+        "ours = lambda: sorted(name for name in sys.modules if name.startswith('extension_api.'))\n"
+        "print(ours())\n"
+        "assert {'AgentRuns', 'extension', 'registry'} <= set(dir(extension_api))\n"
+        "assert extension_api.registry.ExtensionRegistry is extension_api.ExtensionRegistry\n"
+        "assert set(extension_api.__all__) <= vars(extension_api).keys()\n"
+        "assert not hasattr(extension_api, 'nothing')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "['extension_api.hashing']\n"
+
+
 def test_the_root_does_not_load_the_test_kit() -> None:
     root = str(Path(extension_api.__file__).parent.parent)
     code = (
-        f"import sys; sys.path.insert(0, {root!r}); import extension_api; "
+        f"import sys; sys.path.insert(0, {root!r}); from extension_api import *; "
         "sys.exit(any(name.startswith('extension_api.testing') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-I", "-S", "-c", code], check=False).returncode == 0

@@ -180,6 +180,8 @@ SIGNATURES: dict[str, str] = {
     "AgentRuns.authorize": "agent_ref",
     "AgentRuns.check_options": "options",
     "AgentRuns.configuration_revision": "options",
+    "AgentRuns.configuration_components": "options",
+    "AgentRuns.delete_runs": "async workflow_run_id",
     "AgentRuns.admit": "async request",
     "AgentRuns.find": "async idempotency_key",
     "AgentRuns.observe": "async run_id",

@@ -84,7 +84,7 @@ def test_i12_cancel_is_admitted_in_every_state_that_is_not_final() -> None:
 
 
 def test_only_runs_that_nothing_can_touch_any_more_are_deletable() -> None:
-    assert DELETABLE == {S.COMPLETED, S.FAILED, S.CANCELLED, S.INTERRUPTED}
+    assert {S.COMPLETED, S.FAILED, S.CANCELLED, S.INTERRUPTED} == DELETABLE
 
 
 def test_times_are_printed_in_utc_with_microseconds() -> None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from extension_api.agent_runs import AgentRunStatus
 
-STUB: Final = "stub"
-
-#: Every backend that ``workbench.yaml`` may name, whether or not this build has it.
-BACKEND_NAMES: Final = ("stub", "manual", "openai", "deerflow", "command", "langchain")
+from .names import STUB
 
 
 class BackendUnavailable(RuntimeError):

@@ -15,7 +15,6 @@ from extension_api.hashing import canonical_hash
 from workflows_core.errors import UsageError
 
 from .base import (
-    STUB,
     AgentDescription,
     Answer,
     BackendUnavailable,
@@ -25,6 +24,7 @@ from .base import (
     FileRefused,
     Started,
 )
+from .names import STUB
 from .stubcheck import decode_file, path_problem
 from .stubset import StubSet
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import common, engine_settings, err, find_workspace, out, print_json, run_async
+from .common import common, engine_settings, err, find_workspace, out, print_json
 from .exits import Exit
 
 if TYPE_CHECKING:
+    from workbench.workspace import Workspace
     from workflows_core.script.check import Problem
 
-    from workbench.workspace import Workspace
+    from .output import Output
 
 
 @click.command()
@@ -48,18 +50,17 @@ def check(script: Path, workspace: Path | None, as_json: bool) -> int:
     Reports every problem with its position, its rule and, where there is a safe one, a fix. Ends with 1 when
     there are errors; warnings alone end with 0.
     """
-    from workbench.document import problems_document
     from workbench.scripts import read_script
-
-    from . import render
 
     space = find_workspace(workspace)
     problems = find_problems(space, read_script(script))
     if as_json:
+        from workbench.document import problems_document
+
         print_json(problems_document(problems))
     else:
         output = out()
-        render.problems(output, problems, str(script))
+        print_problems(output, problems, str(script))
         output.line(summary(problems, str(script)))
     return Exit.FAILED if has_errors(problems) else Exit.DONE
 
@@ -67,11 +68,9 @@ def check(script: Path, workspace: Path | None, as_json: bool) -> int:
 def find_problems(workspace: Workspace, script: str, args: Any = None) -> list[Problem]:
     """All problems of a script, given which Agents this workspace allows and how many calls."""
     engine = engine_settings(workspace)
-    from workflows_core.script.check import check_script
+    from workflows_core.script.blocking import check_blocking
 
-    return run_async(
-        lambda: check_script(script, agents=engine.agents, max_calls=engine.limits.max_calls, args=args)
-    )
+    return check_blocking(script, agents=engine.agents, max_calls=engine.limits.max_calls, args=args)
 
 
 def has_errors(problems: list[Problem]) -> bool:
@@ -79,23 +78,33 @@ def has_errors(problems: list[Problem]) -> bool:
 
 
 def summary(problems: list[Problem], script: str) -> str:
-    from workbench.words import count
-
     errors = sum(problem.severity == "error" for problem in problems)
     warnings = len(problems) - errors
     if not problems:
         return f"{script}: no problems"
+    from workbench.words import count
+
     parts = [count(errors, "error")] if errors else []
     parts += [count(warnings, "warning")] if warnings else []
     return f"{script}: {', '.join(parts)}"
 
 
+def print_problems(output: Output, found: Sequence[Problem], file: str) -> None:
+    """One line a problem: place, severity, sentence, rule; and below it the fix where there is one."""
+    for problem in found:
+        tone = "bad" if problem.severity == "error" else "waiting"
+        place = f"{file}:{problem.line}:{problem.column}"
+        output.line(
+            place, "  ", (problem.severity, tone), "  ", problem.message, "  ", (problem.rule, "quiet")
+        )
+        if problem.fix is not None:
+            output.line(("    fix: " + problem.fix.title, "quiet"))
+
+
 def show_before_launch(problems: list[Problem], script: str) -> None:
     """Say on standard error what a check before a launch has found."""
-    from . import render
-
     if problems:
         output = err()
-        render.problems(output, problems, script)
+        print_problems(output, problems, script)
         if has_errors(problems):
             output.line(("Not launched: ", "bad"), summary(problems, script))

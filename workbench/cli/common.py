@@ -6,8 +6,8 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from workbench.client import Client
     from workbench.workspace import Workspace
     from workflows_core.limits import EngineConfig
+    from workflows_core.store.blocking import BlockingReader
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,6 +74,8 @@ def engine_settings(workspace: Workspace) -> EngineConfig:
     from workflows_core.errors import ConfigurationError
     from workflows_core.limits import engine_config
 
+    if workspace.config_path is None:
+        return engine_config({})  # its defaults, without loading what reads a configuration
     record = workspace.config.workflows
     if record is None:
         raise ConfigurationError(
@@ -118,6 +121,19 @@ async def connected(
             yield client
         finally:
             await client.close()
+
+
+@contextmanager
+def reading(workspace: Workspace) -> Iterator[BlockingReader | None]:
+    """The workspace's store for questions that need no engine and follow nothing; None where there is none yet."""
+    from workflows_core.store.blocking import BlockingReader
+
+    reader = BlockingReader.open(workspace.storage_path)
+    try:
+        yield reader
+    finally:
+        if reader is not None:
+            reader.close()
 
 
 def run_async(work: Callable[[], Coroutine[Any, Any, R]]) -> R:

@@ -22,8 +22,9 @@ ARGUMENTS: Final = '{"product": "Synthetic sample", "formula": ["ingredient A"],
 def demo(headless: bool, workspace: Path | None, as_json: bool) -> int:
     """Run the bundled example on stubs, in a temporary workspace.
 
-    On a terminal this opens the application, ready to launch; otherwise it prints lines as "run" does. The
-    temporary workspace is removed at the end. With --workspace the example is written there and stays.
+    On a terminal this opens the application, ready to launch, with all bundled examples; otherwise it runs the
+    first one and prints lines as "run" does. The temporary workspace is removed at the end. With --workspace
+    the examples are written there and stay.
     """
     import tempfile
 
@@ -35,17 +36,18 @@ def demo(headless: bool, workspace: Path | None, as_json: bool) -> int:
 
 
 def _demo(folder: Path, *, headless: bool, as_json: bool) -> int:
-    from workbench.scripts import write_example
+    from workbench.scripts import write_examples
 
-    from .launch import execute, prepare
+    from .launch import execute, prepare, script_source
 
     folder.mkdir(parents=True, exist_ok=True)
-    script, stubs = write_example("checks", folder)
+    script, stubs = write_examples(folder)[0]
     space = find_workspace(folder)
     if interactive() and not headless and not as_json:
         return open_application(space)
     err().line("Running ", ("checks.workflow.js", "title"), " on stubs in a temporary workspace")
-    request = prepare(space, script, ARGUMENTS, stubs, False, None, None, as_json=as_json)
+    source = script_source(space, script, stubs, real=False)
+    request = prepare(space, source, ARGUMENTS, stubs, False, None, None, as_json=as_json)
     if request is None:
         return Exit.FAILED
     status = execute(space, request, as_json=as_json)

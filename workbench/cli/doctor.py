@@ -218,15 +218,13 @@ def _store(space: Workspace) -> Iterator[Finding]:
     if not space.storage_path.exists():
         yield Finding("store", "note", "none yet; the first launch makes it")
         return
-    from .common import connected
-
-    async def look() -> int:
-        async with connected(space, "never") as client:
-            return len(await client.runs(None))
-
     from workbench.words import count
 
-    yield Finding("store", "ok", f"{space.storage_path}, {count(run_async(look), 'run')}")
+    from .common import reading
+
+    with reading(space) as reader:
+        kept = 0 if reader is None else len(reader.runs(None))
+    yield Finding("store", "ok", f"{space.storage_path}, {count(kept, 'run')}")
 
 
 def _document(finding: Finding) -> dict[str, str | None]:

@@ -23,9 +23,12 @@ _LOOK_SECONDS: Final = 1.0
 MOVING: Final = frozenset({RunState.QUEUED, RunState.RUNNING})
 
 
-async def follow(client: Client, run_id: str, output: Output) -> RunView:
-    """Report the run's progress until it ends, waits or stops; return it as it was then."""
-    reporter = _Reporter(output)
+async def follow(client: Client, run_id: str, output: Output, known: RunView | None = None) -> RunView:
+    """Report the run's progress until it ends, waits or stops; return it as it was then.
+
+    What ``known`` shows already is not reported again.
+    """
+    reporter = _Reporter(output, known)
     with changes(client) as next_change:
         while True:
             view = await client.view(run_id)
@@ -59,10 +62,13 @@ def changes(client: Client) -> Iterator[Callable[[], Awaitable[None]]]:
 class _Reporter:
     """Knows what was reported already."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, known: RunView | None = None) -> None:
         self._output = output
         self._reported: dict[tuple[str, int], StepStatus] = {}
         self._log = 0
+        if known is not None:
+            self._reported = {(step.step_id, step.attempt): step.status for step in known.steps}
+            self._log = len(known.log)
 
     def report(self, view: RunView) -> None:
         """Write what is new in ``view``, in the order in which it happened."""
@@ -77,7 +83,8 @@ class _Reporter:
                 continue
             self._reported[key] = step.status
             moment = step.finished_at or step.started_at or step.requested_at or 0
-            events.append((moment, 0, step))
+            # A wait is reached after everything else of its frame.
+            events.append((moment, 2 if step.status is StepStatus.WAITING else 0, step))
         for _, _, event in sorted(events, key=lambda entry: entry[:2]):
             if isinstance(event, LogLine):
                 self._log_line(event)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
-from .common import Stopped, common, connected, err, find_workspace, out, print_json, require_posix, run_async
+from .common import (
+    Stopped,
+    common,
+    connected,
+    err,
+    find_workspace,
+    out,
+    print_json,
+    reading,
+    require_posix,
+    run_async,
+)
 from .exits import Exit, of_state
 
 if TYPE_CHECKING:
@@ -17,9 +29,18 @@ if TYPE_CHECKING:
     from workflows_core.engine.requests import LaunchRequest
     from workflows_core.model import RunView
 
+#: Characters of a hash that name a version.
+_LEAST_HASH: Final = 7
+
 
 @click.command()
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--version",
+    "version",
+    metavar="NAME@HASH",
+    help="Launch this saved version instead of a SCRIPT. HASH: at least the first 7 characters.",
+)
 @click.option("--args", "args_text", metavar="JSON|@FILE", help="The arguments, a JSON object. Default: {}.")
 @click.option(
     "--stubs",
@@ -40,7 +61,8 @@ if TYPE_CHECKING:
 @click.option("--detach", is_flag=True, help="Return once the run is recorded; it goes on by itself.")
 @common
 def run(
-    script: Path,
+    script: Path | None,
+    version: str | None,
     args_text: str | None,
     stubs: Path | None,
     agents: str,
@@ -52,6 +74,8 @@ def run(
 ) -> int:
     """Check a script, launch it and follow it until it ends or waits.
 
+    Instead of a SCRIPT, --version names a saved one; it is never another one than that.
+
     Progress goes to standard error: one line for each step that starts or ends. The result goes to standard
     output. Ends with 0 when the run completed, 1 when it failed or was cancelled or the check found errors,
     3 when it waits for a person, 4 when it needs reconciliation, 5 when it is recoverable or interrupted.
@@ -61,8 +85,15 @@ def run(
     require_posix()
     if stubs is not None and agents == "real":
         raise UsageError("--stubs and --agents real exclude each other: real Agents answer for themselves")
+    if (script is None) == (version is None):
+        raise UsageError("name either a SCRIPT or a saved version with --version NAME@HASH")
     space = find_workspace(workspace)
-    launch = prepare(space, script, args_text, stubs, agents == "real", request_id, name, as_json=as_json)
+    if version is None:
+        assert script is not None
+        source = script_source(space, script, stubs, real=agents == "real")
+    else:
+        source = saved_source(space, version)
+    launch = prepare(space, source, args_text, stubs, agents == "real", request_id, name, as_json=as_json)
     if launch is None:
         return Exit.FAILED
     if detach:
@@ -72,9 +103,47 @@ def run(
     return execute(space, launch, as_json=as_json)
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a launch runs. ``shown`` is its name in messages; ``stubs`` the stub set that lies beside it."""
+
+    text: str
+    shown: str
+    name: str
+    definition: str | None = None
+    stubs: Path | None = None
+
+
+def script_source(workspace: Workspace, script: Path, stubs: Path | None, *, real: bool) -> Source:
+    """A script file, with the stub set beside it where no other answers."""
+    from workbench.scripts import read_script, script_name, stubs_beside
+
+    text = read_script(script)
+    beside = stubs_beside(script) if stubs is None and not real and not workspace.config.stubs else None
+    return Source(text, str(script), script_name(script), stubs=beside)
+
+
+def saved_source(workspace: Workspace, version: str) -> Source:
+    """A saved version, named as NAME@HASH. Raises UsageError and NotFound."""
+    from workflows_core.errors import NotFound, UsageError
+
+    name, _, digest = version.rpartition("@")
+    if not name or len(digest) < _LEAST_HASH:
+        raise UsageError(
+            f"{version!r} names no version; write NAME@HASH with at least the first {_LEAST_HASH} characters of "
+            "the hash. 'workbench library' lists the versions"
+        )
+    with reading(workspace) as reader:
+        if reader is None:
+            raise NotFound(f"nothing is saved in {workspace.root} yet; 'workbench save' saves a script")
+        found, text = reader.definition(name, digest)
+    whole = f"{found.name}@{found.version}"
+    return Source(text, f"{found.name}@{found.version[:_LEAST_HASH]}", found.name, definition=whole)
+
+
 def prepare(
     workspace: Workspace,
-    script: Path,
+    source: Source,
     args_text: str | None,
     stubs: Path | None,
     real: bool,
@@ -85,29 +154,26 @@ def prepare(
 ) -> LaunchRequest | None:
     """Read and check everything a launch needs; None where the check stopped it, which has been said."""
     from workbench.document import problems_document
-    from workbench.scripts import read_script, script_name, stubs_beside
     from workflows_core.engine.requests import LaunchRequest
     from workflows_core.model import new_id
 
     from .author import find_problems, has_errors, show_before_launch
 
-    text = read_script(script)
     args = read_arguments(args_text)
-    if stubs is None and not real and not workspace.config.stubs:
-        stubs = stubs_beside(script)
-    options = workspace.options(stubs=stubs, real=real)
-    problems = find_problems(workspace, text, args)
-    show_before_launch(problems, str(script))
+    options = workspace.options(stubs=source.stubs if stubs is None else stubs, real=real)
+    problems = find_problems(workspace, source.text, args)
+    show_before_launch(problems, source.shown)
     if has_errors(problems):
         if as_json:
             print_json(problems_document(problems))
         return None
     return LaunchRequest(
-        script=text,
+        script=source.text if source.definition is None else "",
         args=args,
-        name=script_name(script) if name is None else name,
+        name=source.name if name is None else name,
         request_id=new_id("req") if request_id is None else request_id,
         options=options,
+        definition=source.definition,
     )
 
 
@@ -132,29 +198,49 @@ class _Progress:
     settled: bool = False
 
 
+#: Starts or continues a run through a client. Returns its id and, where it existed before, what is known of it.
+Begin: TypeAlias = "Callable[[Client], Awaitable[tuple[str, RunView | None]]]"
+
+
 def execute(workspace: Workspace, request: LaunchRequest, *, as_json: bool) -> int:
     """Launch, follow and print the outcome; the exit code says how the run stands."""
-    progress = _Progress()
+
+    async def launch(client: Client) -> tuple[str, None]:
+        outcome = await client.launch(request)
+        say_launched(outcome.run_id, request, existing=outcome.existing)
+        return outcome.run_id, None
+
+    return followed(workspace, launch, lambda view: print_outcome(view, as_json=as_json))
+
+
+def followed(
+    workspace: Workspace, begin: Begin, show: Callable[[RunView], None], run_id: str | None = None
+) -> int:
+    """Begin something, follow the run until it ends, waits or stops, and show it as it was then.
+
+    This process hosts the engine where nobody does, and stays while it supervises other runs; a run that
+    waits when it leaves is recoverable. ``run_id`` is given where the run exists before. Returns the exit code.
+    """
+    progress = _Progress(run_id)
     try:
-        view = run_async(lambda: _execute(workspace, request, progress, as_json))
+        view = run_async(lambda: _followed(workspace, begin, show, progress))
     except Stopped as stop:
         raise Stopped(stop.signum, _left_behind(progress)) from None
     return of_state(view.state)
 
 
-async def _execute(
-    workspace: Workspace, request: LaunchRequest, progress: _Progress, as_json: bool
+async def _followed(
+    workspace: Workspace, begin: Begin, show: Callable[[RunView], None], progress: _Progress
 ) -> RunView:
     from .follow import follow
 
     async with connected(workspace, "if_free") as client:
         progress.hosting = client.owner
-        outcome = await client.launch(request)
-        progress.run_id = outcome.run_id
-        say_launched(outcome.run_id, request, existing=outcome.existing)
-        view = await follow(client, outcome.run_id, err())
+        progress.run_id, known = await begin(client)
+        progress.hosting = client.owner
+        view = await follow(client, progress.run_id, err(), known)
         progress.settled = True
-        print_outcome(view, as_json=as_json)
+        show(view)
         if client.owner:
             await _host_others(client, view.run_id)
     return view

@@ -5,6 +5,7 @@ Each command imports what it needs when it runs, so that ``--help`` loads click 
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -33,8 +34,17 @@ COMMANDS: Final = {
     "show": "runs",
     "step": "runs",
     "log": "runs",
+    "resume": "people",
+    "decide": "people",
+    "recover": "recovery",
+    "reconcile": "people",
     "cancel": "runs",
     "delete": "runs",
+    "artifact": "library",
+    "save": "library",
+    "library": "library",
+    "export": "replay",
+    "replay": "replay",
     "doctor": "doctor",
     "_own": "owner",
 }
@@ -86,6 +96,8 @@ def cli(context: click.Context, workspace: Path | None, version: bool) -> int:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with a code of ``Exit``."""
+    # What a command imports is no garbage: looking for some after every 700 new objects costs it 3 to 5 ms.
+    gc.set_threshold(50_000)
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(invoke(given))
 

@@ -36,18 +36,18 @@ def launch_detached(workspace: Workspace, request: LaunchRequest, *, as_json: bo
     from workbench.document import run_document
     from workflows_core.errors import StoreError
     from workflows_core.model import now
-    from workflows_core.store.lock import lock_path, owner_pid
 
     from .launch import say_launched
 
-    try:
-        outcome, view = _launch_through_owner(workspace, request)
-    except StoreError as error:
-        # The owner that was there may have left before it saw the request. Launching again with the same
-        # request id makes no second run.
-        if error.code != "owner_silent" or owner_pid(lock_path(workspace.storage_path)) is not None:
-            raise
-        outcome, view = _launch_through_owner(workspace, request)
+    for last in (False, False, True):
+        try:
+            outcome, view = _launch_through_owner(workspace, request)
+            break
+        except StoreError as error:
+            # The owner that was there may have left before it saw the request. Launching again with the same
+            # request id makes no second run.
+            if last or error.code != "owner_gone":
+                raise
     say_launched(outcome.run_id, request, existing=outcome.existing)
     if as_json:
         print_json(run_document(view))

@@ -1,19 +1,16 @@
-"""A run, a step, a list of runs and a list of problems for people to read."""
+"""A run, a step and a list of runs for people to read."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench import words
-from workflows_core.model import LogLine, RunSummary, RunView, StepKind, StepView
+from workflows_core.model import Decision, LogLine, RunSummary, RunView, StepKind, StepView, Wait
 
 from .output import Output, Piece
-
-if TYPE_CHECKING:
-    from workflows_core.script.check import Problem
 
 
 def run(output: Output, view: RunView, at: int) -> None:
@@ -25,7 +22,11 @@ def run(output: Output, view: RunView, at: int) -> None:
         output.line((f"forked from {view.parent_run_id}", "quiet"))
     if view.steps:
         _title(output, words.count(len(view.steps), "step"))
-        steps(output, view.steps, at)
+        steps(output, view.steps, at, view.waiting)
+    if view.receipts:
+        _title(output, words.count(len(view.receipts), "receipt"))
+        for made in view.receipts:
+            output.line(f"  {made.step_id} ", words.receipt(made, at))
     if view.log:
         _title(output, "Log")
         log(output, view.log)
@@ -44,7 +45,8 @@ def run_head(output: Output, view: RunView, at: int) -> None:
         output.line(f"  {because}")
 
 
-def steps(output: Output, views: Sequence[StepView], at: int) -> None:
+def steps(output: Output, views: Sequence[StepView], at: int, wait: Wait | None = None) -> None:
+    """One line a step. ``wait`` is what the run waits for, so that its step tells the deadline."""
     rows: list[list[Piece]] = []
     for step in views:
         mark = words.step_mark(step)
@@ -57,10 +59,27 @@ def steps(output: Output, views: Sequence[StepView], at: int) -> None:
                 (badge or "", "quiet"),
                 words.took(step, at),
                 (f"line {step.line}" if step.line is not None else "", "quiet"),
-                (step.error.message if step.error is not None else "", "bad"),
+                (step.error.message, "bad") if step.error is not None else (_about(step, wait, at), "quiet"),
             ]
         )
     output.table(rows, indent="  ", right=(4,))
+
+
+def _about(step: StepView, wait: Wait | None, at: int) -> str:
+    """What is particular to a step: the file of a capture, the version of a checkpoint, a wait's deadline."""
+    parts: list[str] = []
+    given = step.input if isinstance(step.input, dict) else {}
+    made = step.output if isinstance(step.output, dict) else {}
+    if step.kind is StepKind.CAPTURE:
+        parts.append(str(given.get("path", "")))
+        if isinstance(made.get("size"), int):
+            parts.append(f"{words.kib(made['size'])} of {made.get('mediaType')}")
+    if step.kind in (StepKind.CAPTURE, StepKind.CHECKPOINT) and step.artifact_version:
+        of = f" of {given.get('sourceStepId')}" if step.kind is StepKind.CHECKPOINT else ""
+        parts.append(f"version {words.hash7(step.artifact_version)}{of}")
+    if wait is not None and (wait.step_id, wait.attempt) == (step.step_id, step.attempt):
+        parts.append(words.deadline(wait, at))
+    return ", ".join(part for part in parts if part)
 
 
 def log(output: Output, lines: Sequence[LogLine], indent: str = "  ") -> None:
@@ -75,8 +94,8 @@ def log(output: Output, lines: Sequence[LogLine], indent: str = "  ") -> None:
     output.table(rows, indent=indent)
 
 
-def step(output: Output, view: StepView, at: int) -> None:
-    """One step with its identities, input and output."""
+def step(output: Output, view: StepView, at: int, receipt: Decision | None = None) -> None:
+    """One step with its identities, input and output, and the receipt of the decision about it."""
     mark = words.step_mark(view)
     output.line((view.step_id, "title"), "  ", (f"{view.kind.value}, attempt {view.attempt}", "quiet"))
     took = words.took(view, at)
@@ -90,6 +109,7 @@ def step(output: Output, view: StepView, at: int) -> None:
         [("thread", "quiet"), view.thread_id or ""],
         [("artifact", "quiet"), view.artifact_version or ""],
         [("script", "quiet"), f"line {place}" if (place := words.place(view.line, view.column)) else ""],
+        [("decided", "quiet"), words.receipt(receipt, at) if receipt is not None else ""],
         [("finished", "quiet"), words.absolute(view.finished_at) if view.finished_at is not None else ""],
     ]
     output.table([row for row in facts if row[1]], indent="  ")
@@ -119,20 +139,6 @@ def runs(output: Output, summaries: Sequence[RunSummary], at: int) -> None:
             ]
         )
     output.table(rows)
-
-
-def problems(output: Output, found: Sequence[Problem], file: str) -> None:
-    """One line a problem: place, severity, sentence, rule; and below it the fix where there is one."""
-    rows: list[list[Piece]] = []
-    for problem in found:
-        tone = "bad" if problem.severity == "error" else "waiting"
-        rows.append(
-            [f"{file}:{problem.line}:{problem.column}", (problem.severity, tone), (problem.rule, "quiet")]
-        )
-    for row, problem in zip(rows, found, strict=True):
-        output.line(row[0], "  ", row[1], "  ", problem.message, "  ", row[2])
-        if problem.fix is not None:
-            output.line(("    fix: " + problem.fix.title, "quiet"))
 
 
 def value(output: Output, thing: Any, indent: str = "  ") -> None:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
-from .common import common, connected, err, find_workspace, interactive, out, print_json, run_async
+from .common import common, connected, err, find_workspace, interactive, out, print_json, reading, run_async
 from .exits import Exit
 
 if TYPE_CHECKING:
     from workbench.client import Client
     from workbench.workspace import Workspace
     from workflows_core.engine.requests import Outcome
-    from workflows_core.model import RunSummary, RunView, StepView
+    from workflows_core.model import Decision, RunSummary, RunView, StepView
+    from workflows_core.store.blocking import BlockingReader
 
 R = TypeVar("R")
 
@@ -38,7 +39,8 @@ def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
     from . import render
 
     space = find_workspace(workspace)
-    summaries = _read(space, lambda client: client.runs(None if everything else LISTED_RUNS))
+    with reading(space) as reader:
+        summaries = [] if reader is None else reader.runs(None if everything else LISTED_RUNS)
     if as_json:
         print_json(runs_document(summaries))
     elif summaries:
@@ -63,7 +65,7 @@ def show(run: str, workspace: Path | None, as_json: bool) -> int:
 
     from . import render
 
-    view = _view(find_workspace(workspace), run)
+    view = view_run(find_workspace(workspace), run)
     if as_json:
         print_json(run_document(view))
     else:
@@ -80,16 +82,20 @@ def step(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
 
     RUN is a run id or the beginning of one, STEP a step id; of several attempts the latest is shown.
     """
-    from workbench.document import step_document
+    from workbench.document import receipt_document, step_document
     from workflows_core.model import now
 
     from . import render
 
-    found = _find_step(_view(find_workspace(workspace), run), step)
+    view = view_run(find_workspace(workspace), run)
+    found = find_step(view, step)
+    receipt = receipt_of(view, found)
     if as_json:
-        print_json(step_document(found))
+        print_json(
+            {**step_document(found), "receipt": None if receipt is None else receipt_document(receipt)}
+        )
     else:
-        render.step(out(), found, now())
+        render.step(out(), found, now(), receipt)
     return Exit.DONE
 
 
@@ -105,7 +111,7 @@ def log(run: str, workspace: Path | None, as_json: bool) -> int:
 
     from . import render
 
-    view = _view(find_workspace(workspace), run)
+    view = view_run(find_workspace(workspace), run)
     if as_json:
         print_json(log_document(view))
     elif view.log:
@@ -129,7 +135,7 @@ def cancel(run: str, workspace: Path | None, as_json: bool) -> int:
     from . import render
 
     space = find_workspace(workspace)
-    run_id = _read(space, lambda client: client.resolve(run))
+    run_id = read_store(space, lambda reader: reader.resolve(run))
     outcome, view = run_async(lambda: _cancel(space, run_id))
     status = "applied" if view.state.final else outcome.status
     if as_json:
@@ -163,19 +169,20 @@ def delete(run: str | None, older_than: str | None, yes: bool, workspace: Path |
         raise UsageError("name either a RUN or --older-than AGE")
     space = find_workspace(workspace)
     if run is not None:
-        run_id = _read(space, lambda client: client.resolve(run))
-        outcome = _change(space, lambda client: client.delete(run_id))
+        run_id = read_store(space, lambda reader: reader.resolve(run))
+        outcome = change(space, lambda client: client.delete(run_id))
         deleted, message = outcome.run_ids, outcome.message
     else:
         assert older_than is not None
         before = now() - age(older_than)
-        old = [run for run in _read(space, lambda client: client.runs(None)) if _deletable(run, before)]
+        with reading(space) as reader:
+            old = [] if reader is None else [run for run in reader.runs(None) if _deletable(run, before)]
         if old and not yes and not as_json and interactive() and not _confirm(len(old)):
             err().line("Nothing was deleted.")
             return Exit.DONE
         deleted, message = (), f"no run that can be deleted is older than {older_than}"
         if old:
-            outcome = _change(space, lambda client: client.delete_older_than(before))
+            outcome = change(space, lambda client: client.delete_older_than(before))
             deleted, message = outcome.run_ids, outcome.message
     if as_json:
         print_json({"deleted": list(deleted), "message": message})
@@ -227,7 +234,7 @@ async def _cancel(workspace: Workspace, run_id: str) -> tuple[Outcome, RunView]:
                 await next_change()
 
 
-def _change(workspace: Workspace, act: Callable[[Client], Awaitable[Outcome]]) -> Outcome:
+def change(workspace: Workspace, act: Callable[[Client], Awaitable[Outcome]]) -> Outcome:
     """Change something, as the owner where nobody is, else through the owner."""
 
     async def work() -> Outcome:
@@ -237,24 +244,25 @@ def _change(workspace: Workspace, act: Callable[[Client], Awaitable[Outcome]]) -
     return run_async(work)
 
 
-def _view(workspace: Workspace, run: str) -> RunView:
-    async def ask(client: Client) -> RunView:
-        return await client.view(await client.resolve(run))
-
-    return _read(workspace, ask)
+def view_run(workspace: Workspace, run: str) -> RunView:
+    return read_store(workspace, lambda reader: reader.view(reader.resolve(run)))
 
 
-def _read(workspace: Workspace, ask: Callable[[Client], Awaitable[R]]) -> R:
-    """One question to the workspace, without becoming its owner."""
-
-    async def work() -> R:
-        async with connected(workspace, "never") as client:
-            return await ask(client)
-
-    return run_async(work)
+def read_store(workspace: Workspace, ask: Callable[[BlockingReader], R]) -> R:
+    """One question about a run, without becoming the workspace's owner. Raises NotFound where there are none."""
+    with reading(workspace) as reader:
+        if reader is None:
+            raise workspace.without_runs()
+        return ask(reader)
 
 
-def _find_step(view: RunView, step_id: str) -> StepView:
+def receipt_of(view: RunView, step: StepView) -> Decision | None:
+    """The receipt of the decision about a step, where one was made."""
+    made = (item for item in view.receipts if (item.step_id, item.attempt) == (step.step_id, step.attempt))
+    return next(made, None)
+
+
+def find_step(view: RunView, step_id: str) -> StepView:
     from workflows_core.errors import NotFound
 
     attempts = [step for step in view.steps if step.step_id == step_id]

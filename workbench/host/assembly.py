@@ -21,7 +21,8 @@ from extension_api.middleware import AgentBuildContext, AgentScope, HostPolicySn
 from extension_api.release_policy import ReleasePolicyProvider, unwrap_middleware
 from extension_api.state import ExtensionData
 
-from ..agents.base import STUB, AgentDescription, Backend
+from ..agents.base import AgentDescription, Backend
+from ..agents.names import STUB
 from .diagnostics import Diagnostics, name_of
 from .ordering import OrderedMiddleware, contributed_middleware
 from .registry import ExtensionSnapshot
@@ -48,15 +49,22 @@ class Assembler:
         app_store: ExtensionData,
         diagnostics: Diagnostics,
         policy: HostPolicySnapshot,
+        key: bytes | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._app_store = app_store
         self._diagnostics = diagnostics
         self._policy = policy
-        self._key = secrets.token_bytes(32)
+        self._key = key if key is not None else secrets.token_bytes(32)
         self._cached: dict[tuple[str, str], Evidence] = {}
         #: The latest evidence of each agent, for people who look at it.
         self.latest: dict[str, Mapping[str, Any]] = {}
+
+    def with_snapshot(self, snapshot: ExtensionSnapshot) -> Assembler:
+        """One for other extensions of the same host: its versions compare with those made here."""
+        made = Assembler(snapshot, self._app_store, self._diagnostics, self._policy, self._key)
+        made.latest = self.latest
+        return made
 
     def assemble(
         self,

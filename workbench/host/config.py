@@ -14,11 +14,11 @@ import msgspec
 
 from workflows_core.errors import ConfigurationError
 
-from ..agents.base import BACKEND_NAMES, STUB
+from ..agents.names import BACKEND_NAMES, STUB
 from ..inert import inert
+from ..workspace import CONFIG_NAME
 from ..yamltext import Document, Section, YamlRefused, kind_of, parse
 
-CONFIG_NAME: Final = "workbench.yaml"
 CONFIG_BYTES: Final = 256 * 1024
 
 #: ``use`` of the workflow plugin. A workbench whose workflow plugin cannot load is of no use: see ``fatal``.

@@ -33,13 +33,14 @@ from ..agents.base import (
     Subagent,
     SystemCall,
 )
-from .assembly import Assembler, Evidence
 from .events import INTERRUPTED, LOST, closing_events
-from .notifications import Notifier
 from .store import ChildRow, HostStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .generations import Generation
+    from .notifications import Notifier
 
 logger = logging.getLogger(__name__)
 
@@ -64,9 +65,13 @@ class Target(Protocol):
 class Live:
     """A child run that is not final yet. ``done`` gives its final view to whoever observes it."""
 
-    def __init__(self, row: ChildRow, done: asyncio.Future[AgentRunView]) -> None:
+    def __init__(
+        self, row: ChildRow, done: asyncio.Future[AgentRunView], generation: Generation | None = None
+    ) -> None:
         self.row = row
         self.done = done
+        #: Whose contributors are told of it; None where nobody is.
+        self.generation = generation
         self.timer: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
         self.work: asyncio.Task[Answer] | None = None
@@ -102,26 +107,24 @@ class Driver:
     def __init__(
         self,
         store: HostStore,
-        assembler: Assembler,
-        notifier: Notifier,
         clock: Callable[[], int],
         forget: Callable[[Live], None],
     ) -> None:
         self._store = store
-        self._assembler = assembler
-        self._notifier = notifier
         self._clock = clock
         self._forget = forget
         self._barriers: dict[str, _Barrier] = {}
 
-    def start(self, row: ChildRow, target: Target, started: Started, call: Call) -> Live:
+    def start(
+        self, row: ChildRow, target: Target, started: Started, call: Call, generation: Generation
+    ) -> Live:
         """Drive a child that was just admitted."""
-        return self._spawn(row, target, started, call)
+        return self._spawn(row, target, started, call, generation)
 
-    def resume(self, row: ChildRow, target: Target, answer: Answer | None) -> Live:
+    def resume(self, row: ChildRow, target: Target, answer: Answer | None, generation: Generation) -> Live:
         """Drive a durable child of an earlier process. What it did before is not told again."""
         started = Started(badge=row.badge, durable=bool(row.durable), answer=answer, due=row.due)
-        return self._spawn(row, target, started, None)
+        return self._spawn(row, target, started, None, generation)
 
     def interrupt(self, live: Live) -> None:
         """Stop the work of a live child; its end is recorded, told and published as always."""
@@ -136,25 +139,29 @@ class Driver:
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
 
-    def _spawn(self, row: ChildRow, target: Target, started: Started, call: Call | None) -> Live:
+    def _spawn(
+        self, row: ChildRow, target: Target, started: Started, call: Call | None, generation: Generation
+    ) -> Live:
         loop = asyncio.get_running_loop()
-        live = Live(row, loop.create_future())
-        live.task = loop.create_task(self._drive(live, target, started, call))
+        live = Live(row, loop.create_future(), generation)
+        live.task = loop.create_task(self._drive(live, target, started, call, generation))
         return live
 
-    async def _drive(self, live: Live, target: Target, started: Started, call: Call | None) -> None:
+    async def _drive(
+        self, live: Live, target: Target, started: Started, call: Call | None, generation: Generation
+    ) -> None:
         row = live.row
         barrier = self._barriers.setdefault(row.thread_id, _Barrier())
         barrier.users += 1
         try:
             async with barrier.lock:
-                view = await self._run(live, target, started, call)
+                view = await self._run(live, target, started, call, generation)
             live.publish(view)
         except StoreError as error:
             live.fail(AgentRunUncertain(error.message))
         except asyncio.CancelledError:
             if not started.durable:
-                self._finish(live, LOST, None)
+                self._finish(live, LOST)
             live.done.cancel()
             raise
         except Exception as error:
@@ -166,11 +173,13 @@ class Driver:
                 self._barriers.pop(row.thread_id, None)
             self._forget(live)
 
-    async def _run(self, live: Live, target: Target, started: Started, call: Call | None) -> AgentRunView:
+    async def _run(
+        self, live: Live, target: Target, started: Started, call: Call | None, generation: Generation
+    ) -> AgentRunView:
         row = live.row
         if live.interrupted:  # before it started: no hook hears of it
-            return self._finish(live, INTERRUPTED, None)
-        snapshot = self._notifier.snapshot
+            return self._finish(live, INTERRUPTED)
+        snapshot = generation.snapshot
         info = TaskInfo(
             task_id=row.run_id,
             run_id=row.run_id,
@@ -181,19 +190,20 @@ class Driver:
         )
         store = ExtensionData(row.run_id) if snapshot.needs_task_store else None
         if store is not None:
-            await self._notifier.task_start(store, info)
-        evidence = None
+            await generation.notifier.task_start(store, info)
         try:
             if row.evidence is None and call is not None:
-                evidence = self._assembler.assemble(
+                evidence = generation.assembler.assemble(
                     row.agent_ref, target.backend, target.settings, call.options
-                )
-            answer = await self._answer(live, target, started, call, store)
+                ).text
+                self._store.attach_evidence(row.run_id, evidence)
+                live.row = row._replace(evidence=evidence)
+            answer = await self._answer(live, target, started, call, store, generation)
         except BackendUnavailable as error:
             answer = Answer(AgentRunStatus.UNKNOWN, error_code="backend", error_message=str(error))
-        view = self._finish(live, answer, evidence)
+        view = self._finish(live, answer)
         if store is not None:
-            await self._notifier.task_stop(store, info, outcome_of(answer.status))
+            await generation.notifier.task_stop(store, info, outcome_of(answer.status))
         return view
 
     async def _answer(
@@ -203,11 +213,14 @@ class Driver:
         started: Started,
         call: Call | None,
         store: ExtensionData | None,
+        generation: Generation,
     ) -> Answer:
         """Run the work in a task of its own, so that an interruption reaches the work and not its record."""
         if live.interrupted:
             return INTERRUPTED
-        live.work = asyncio.get_running_loop().create_task(self._work(live, target, started, call, store))
+        live.work = asyncio.get_running_loop().create_task(
+            self._work(live, target, started, call, store, generation)
+        )
         try:
             await asyncio.wait({live.work})
         except asyncio.CancelledError:
@@ -225,15 +238,16 @@ class Driver:
         started: Started,
         call: Call | None,
         store: ExtensionData | None,
+        generation: Generation,
     ) -> Answer:
         if call is not None:
             model = target.backend.describe(call.agent_ref, target.settings, call.options).effective_model
             for system in started.system:
-                await self._system_call(system, model, call, store)
-            if started.compact is not None and self._notifier.snapshot.compaction_observers:
-                self._notifier.compacted(_compaction(started.compact))
+                await self._system_call(system, model, call, store, generation)
+            if started.compact is not None and generation.snapshot.compaction_observers:
+                generation.notifier.compacted(_compaction(started.compact))
             for subagent in started.subagents:
-                await self._subagent(subagent, target, call)
+                await self._subagent(subagent, target, call, generation)
         live.waiting = True
         try:
             if started.answer is not None:
@@ -246,7 +260,12 @@ class Driver:
             live.waiting = False
 
     async def _system_call(
-        self, system: SystemCall, model: str, call: Call, store: ExtensionData | None
+        self,
+        system: SystemCall,
+        model: str,
+        call: Call,
+        store: ExtensionData | None,
+        generation: Generation,
     ) -> None:
         async def ask() -> Any:
             await asyncio.sleep(system.after)
@@ -256,12 +275,12 @@ class Driver:
 
         request = SystemModelRequest(messages=(copy.deepcopy(call.input.get("task")),), model_name=model)
         try:
-            await self._notifier.system_call(SystemOperationKind(system.kind), request, ask, store)
+            await generation.notifier.system_call(SystemOperationKind(system.kind), request, ask, store)
         except SystemModelError:
             pass  # a failed title or memory call does not fail the run
 
-    async def _subagent(self, subagent: Subagent, target: Target, call: Call) -> None:
-        snapshot = self._notifier.snapshot
+    async def _subagent(self, subagent: Subagent, target: Target, call: Call, generation: Generation) -> None:
+        snapshot, notifier = generation.snapshot, generation.notifier
         info = TaskInfo(
             task_id=new_id("task"),
             run_id=call.child_run_id,
@@ -272,11 +291,11 @@ class Driver:
         )
         store = ExtensionData(subagent.tool_call or info.task_id) if snapshot.needs_task_store else None
         outcome = TaskOutcome.FAILED if subagent.fail is not None else TaskOutcome.COMPLETED
-        if store is not None:
-            await self._notifier.task_start(store, info)
         try:
+            if store is not None:
+                await notifier.task_start(store, info)
             if snapshot.assembly_observers or snapshot.middlewares:
-                self._assembler.assemble(
+                generation.assembler.assemble(
                     subagent.agent, target.backend, target.settings, call.options, AgentScope.SUBAGENT
                 )
             await asyncio.sleep(subagent.after)
@@ -285,22 +304,20 @@ class Driver:
             raise
         finally:
             if store is not None:
-                await self._stop_subagent(store, info, outcome)
+                await _stop_subagent(notifier, store, info, outcome)
 
-    async def _stop_subagent(self, store: ExtensionData, info: TaskInfo, outcome: TaskOutcome) -> None:
-        """Tell the end also while the work is being cancelled: in a task that the cancellation does not reach."""
-        stop = asyncio.ensure_future(self._notifier.task_stop(store, info, outcome))
-        await asyncio.wait({stop})
-
-    def _finish(self, live: Live, answer: Answer, evidence: Evidence | None) -> AgentRunView:
+    def _finish(self, live: Live, answer: Answer) -> AgentRunView:
         at = self._clock()
-        self._store.finish(
-            live.row, answer, at, closing_events(answer, at), None if evidence is None else evidence.text
-        )
-        row = live.row._replace(status=answer.status.value, finished_at=at)
-        if evidence is not None:
-            row = row._replace(evidence=evidence.text)
-        return row.view(answer)
+        self._store.finish(live.row, answer, at, closing_events(answer, at))
+        return live.row._replace(status=answer.status.value, finished_at=at).view(answer)
+
+
+async def _stop_subagent(
+    notifier: Notifier, store: ExtensionData, info: TaskInfo, outcome: TaskOutcome
+) -> None:
+    """Tell the end also while the work is being cancelled: in a task that the cancellation does not reach."""
+    stop = asyncio.ensure_future(notifier.task_stop(store, info, outcome))
+    await asyncio.wait({stop})
 
 
 def outcome_of(status: AgentRunStatus) -> TaskOutcome:

@@ -87,6 +87,11 @@ class LocalAgentRuns:
         self._check()
         return await self._runs.read_file(run_id, self._owner, path, max_bytes=max_bytes)
 
+    async def delete_runs(self, workflow_run_id: str) -> int:
+        """Delete the host's records of a workflow run's final child runs; how many there were."""
+        self._check()
+        return self._runs.delete_of(workflow_run_id, self._owner)
+
     def _check(self) -> None:
         if self._revoked:
             raise AgentRunRefused("revoked", "the session behind this handle has ended")

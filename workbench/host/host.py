@@ -19,6 +19,7 @@ from extension_api.identity import ExtensionPrincipal
 from extension_api.middleware import HostPolicySnapshot
 from extension_api.services import ExtensionRuntimeDeps
 from extension_api.state import ExtensionData
+from workflows_core.engine.host_controls import HostControls
 from workflows_core.errors import NotPermitted, StoreFailed
 
 from ..agents.registry import available_backends
@@ -28,17 +29,19 @@ from .accounts import Accounts, LogIn
 from .assembly import Assembler
 from .authorization import PluginAuthorization
 from .calls import CallsLog
+from .controls import control
 from .diagnostics import Diagnostics
 from .evidence import LocalRunEvidence
+from .extensions import Extensions
 from .handles import Authority, LocalAgentRuns
-from .loader import LoadResult, load_extensions
+from .loader import LoadResult
 from .notifications import DetachedLoop, Notifier
 from .plugins import HostPlugins, HostTool
 from .registry import ExtensionSnapshot
+from .reloading import ReloadPlan, ReloadResult
 from .revision import Configuration
 from .runs import ChildRuns
 from .secret import Secret, load_secret
-from .services import Services
 from .settings import HostSettings
 from .store import HostStore
 
@@ -54,13 +57,11 @@ class LocalHost:
     """A running host. Attributes may be read from any thread; everything else goes through ``submit``."""
 
     loop: asyncio.AbstractEventLoop
-    loaded: LoadResult
     secret: Secret
     store: HostStore
     configuration: Configuration
     runs: ChildRuns
-    assembler: Assembler
-    notifier: Notifier
+    extensions: Extensions
     settings: HostSettings
     plugins: HostPlugins
     accounts: Accounts
@@ -76,10 +77,10 @@ class LocalHost:
         self._mode = self.config.auth.mode
         self._detached = DetachedLoop()
         self._calls = CallsLog.from_environment()
-        self._services: Services | None = None
         self._handles: weakref.WeakSet[LocalAgentRuns] = weakref.WeakSet()
         self._ready: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._stopping = threading.Event()
+        self._finish = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, name="workbench-host", daemon=True)
 
     @classmethod
@@ -95,14 +96,29 @@ class LocalHost:
         try:
             host._ready.result()
         except BaseException:
-            host._thread.join()
+            host.close()  # an interruption of the waiting too
             raise
         return host
+
+    @property
+    def loaded(self) -> LoadResult:
+        """The fate of each extension."""
+        return self.extensions.loaded
 
     @property
     def snapshot(self) -> ExtensionSnapshot:
         """What is loaded."""
         return self.loaded.snapshot
+
+    @property
+    def notifier(self) -> Notifier:
+        """The one that new runs are told with."""
+        return self.extensions.generations.current.notifier
+
+    @property
+    def assembler(self) -> Assembler:
+        """The one that new runs are assembled with."""
+        return self.extensions.generations.current.assembler
 
     def submit(self, coro: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run a coroutine in the host's loop. Raises StoreFailed once the host is closed."""
@@ -196,6 +212,30 @@ class LocalHost:
     def _account_authority(self, session_id: str) -> Authority:
         return lambda: None if self.accounts.valid(session_id) else "this session has ended; log in again"
 
+    # Extensions
+
+    def plan_reload(self, use: str | None = None) -> ReloadPlan:
+        """What ``reload`` would do, the live runs that it affects first of all (see ``Extensions.plan``)."""
+        plan: ReloadPlan = self._call(self.extensions.plan, use)
+        return plan
+
+    def reload(self, use: str | None = None) -> concurrent.futures.Future[ReloadResult]:
+        """Load one extension, or all, anew in the host's loop (see ``Extensions.reload``)."""
+        return self.submit(self.extensions.reload(use))
+
+    def describe_extensions(self) -> dict[str, Any]:
+        """What is loaded, as JSON (see ``Extensions.describe``)."""
+        described: dict[str, Any] = self._call(self.extensions.describe)
+        return described
+
+    async def control(self, kind: str, body: Mapping[str, Any], session: AgentRuns) -> Mapping[str, Any]:
+        """A command of a front end about the host itself, in the host's loop.
+
+        ``host.extensions`` lists, ``host.plan_reload`` and ``host.reload`` take ``{"use": text or null}``.
+        Raises UsageError for anything else.
+        """
+        return await control(self.extensions, self._mode, kind, body, session)
+
     # Plugins and evidence
 
     def call_action(
@@ -233,9 +273,13 @@ class LocalHost:
 
     def close(self) -> None:
         """Shut down in order and return when everything is closed. Calling it again waits for the same end."""
-        if self._thread.is_alive() and not self._stopping.is_set():
+        if not self._stopping.is_set():
             self._stopping.set()
-            self.loop.call_soon_threadsafe(self._finish.set)
+            if self._ready.done() and self._ready.exception() is None:
+                try:
+                    self.loop.call_soon_threadsafe(self._finish.set)
+                except RuntimeError:
+                    pass  # the loop has ended by itself
         self._thread.join()
 
     def _serve(self) -> None:
@@ -255,11 +299,12 @@ class LocalHost:
             loop.close()
 
     async def _live(self) -> None:
-        self._finish = asyncio.Event()
         try:
             await self._start()
             self._ready.set_result(None)
-            await self._finish.wait()
+            # Somebody who gave up waiting for the start had no loop to tell.
+            if not self._stopping.is_set():
+                await self._finish.wait()
         finally:
             await self._stop()
 
@@ -269,32 +314,30 @@ class LocalHost:
         backends = available_backends()
         self.store = HostStore.open(workspace.host_store_path)
         self.configuration = Configuration(workspace.root, self.config, self.secret, backends)
-        self.loaded = load_extensions(self.config.plugins, workspace.root, self.diagnostics)
-        snapshot = self.loaded.snapshot
-        self.notifier = Notifier(snapshot, self.app_store, self.diagnostics, self._detached)
-        self.assembler = Assembler(snapshot, self.app_store, self.diagnostics, self.policy)
+        self.extensions = Extensions(workspace, self.app_store, self.diagnostics, self.policy, self._detached)
         self.settings = HostSettings(self.store)
         self.accounts = Accounts(self.store)
-        self.plugins = HostPlugins(snapshot, self.settings, self.diagnostics)
+        self.plugins = HostPlugins(self.snapshot, self.settings, self.diagnostics)
+        self.extensions.changed = self.plugins.replace
         self.authorization = PluginAuthorization(self.configuration, self.plugins.namespaces)
         self.runs = ChildRuns(
             store=self.store,
             backends=backends,
             configuration=self.configuration,
-            assembler=self.assembler,
-            notifier=self.notifier,
+            generations=self.extensions.generations,
             calls=self._calls,
         )
-        fatal = {loaded.index for loaded in self.loaded.records if loaded.record.fatal}
-        self._services = Services(snapshot.services, self.diagnostics, fatal)
-        await self._services.start(
+        self.app_store.set(HostControls(self.control))
+        await self.extensions.start(
             ExtensionRuntimeDeps(
                 app_store=self.app_store,
                 policy=self.policy,
                 run_evidence_reader=LocalRunEvidence(self.store, self.secret, None),
                 workspace_root=str(workspace.root),
                 agent_runs_for=self.session_for,
-            )
+            ),
+            self.runs,
+            self.configuration,
         )
         # The engine's service owns the workspace by now, so nobody else's children are touched.
         self.runs.sweep()
@@ -304,8 +347,8 @@ class LocalHost:
         try:
             if hasattr(self, "runs"):
                 await self.runs.drain(DRAIN_SECONDS)
-            if self._services is not None:
-                await self._services.stop()
+            if hasattr(self, "extensions"):
+                await self.extensions.stop()
             for handle in list(self._handles):
                 handle.revoke()
             if hasattr(self, "runs"):

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from extension_api.invalid import InvalidContribution
 from extension_api.version import API_VERSION, NAME_ATTRIBUTE, IncompatibleExtension, check_api_marker
 from workflows_core.errors import ConfigurationError, WorkflowError
 
 from ..inert import inert
+from ..workspace import CONFIG_NAME
 from .aliases import Contract, provide_contract
-from .config import CONFIG_NAME, PluginRecord
+from .config import PluginRecord
 from .diagnostics import Diagnostics, name_of
 from .registry import Collector, ExtensionSnapshot, RecordRegistry
 
@@ -50,8 +52,12 @@ class LoadResult:
     contract: Contract
 
 
-class _Failed(Exception):
-    """One record cannot load. ``str()`` is the sentence."""
+class LoadFailed(Exception):
+    """One record cannot load: ``rule`` is what it breaks, ``str()`` the sentence."""
+
+    def __init__(self, rule: str, message: str) -> None:
+        super().__init__(message)
+        self.rule = rule
 
 
 def load_extensions(records: Sequence[PluginRecord], root: Path, diagnostics: Diagnostics) -> LoadResult:
@@ -69,7 +75,7 @@ def load_extensions(records: Sequence[PluginRecord], root: Path, diagnostics: Di
         before = collector.lengths()
         try:
             results.append(_load_or_stop(record, index, root, collector))
-        except _Failed as failure:
+        except LoadFailed as failure:
             collector.roll_back(before)
             diagnostics.add("error", record.use, str(failure), failure.__cause__)
             if record.fatal:
@@ -92,7 +98,7 @@ def load_extensions(records: Sequence[PluginRecord], root: Path, diagnostics: Di
 
 def _load_or_stop(record: PluginRecord, index: int, root: Path, collector: Collector) -> LoadedRecord:
     try:
-        return _load(record, index, root, collector)
+        return load_record(record, index, root, collector)
     except (Exception, KeyboardInterrupt):
         raise
     except BaseException as error:
@@ -102,24 +108,29 @@ def _load_or_stop(record: PluginRecord, index: int, root: Path, collector: Colle
         ) from error
 
 
-def _load(record: PluginRecord, index: int, root: Path, collector: Collector) -> LoadedRecord:
+def load_record(record: PluginRecord, index: int, root: Path, collector: Collector) -> LoadedRecord:
+    """Load one record into ``collector``, which the caller rolls back after a LoadFailed.
+
+    Only Exception is contained.
+    """
     install = _resolve(record, root)
     try:
         marker = check_api_marker(install, API_VERSION)
     except IncompatibleExtension as error:
-        raise _Failed(error.message) from None
+        raise LoadFailed("marker", error.message) from None
     registry = RecordRegistry(collector, record.use, index)
     try:
         result = install(registry, copy.deepcopy(dict(record.config)))
         if inspect.iscoroutine(result):
             result.close()
-            raise _Failed("install is asynchronous; it must be a plain function")
-    except _Failed:
+            raise LoadFailed("install.async", "install is asynchronous; it must be a plain function")
+    except LoadFailed:
         raise
     except WorkflowError as error:
-        raise _Failed(error.message) from error
+        raise LoadFailed("install.raised", error.message) from error
     except Exception as error:
-        raise _Failed(f"install raised {name_of(error)}") from error
+        rule = error.rule if isinstance(error, InvalidContribution) else "install.raised"
+        raise LoadFailed(rule, f"install raised {name_of(error)}") from error
     finally:
         registry.seal()
     return LoadedRecord(record, index, "loaded", marker=marker, declared_name=_declared_name(install))
@@ -135,15 +146,19 @@ def _resolve(record: PluginRecord, root: Path) -> Any:
             error.name is not None and (module_name + ".").startswith(error.name + ".")
         )
         if missing:
-            raise _Failed(f"there is no module {module_name}; is the extension installed?") from None
-        raise _Failed(f"importing {module_name} raised {name_of(error)}") from error
+            raise LoadFailed(
+                "use.module", f"there is no module {module_name}; is the extension installed?"
+            ) from None
+        raise LoadFailed("use.import", f"importing {module_name} raised {name_of(error)}") from error
     for part in attribute.split("."):
         try:
             found = getattr(found, part)
         except Exception as error:
-            raise _Failed(f"{module_name} has no {attribute} ({type(error).__name__})") from error
+            raise LoadFailed(
+                "use.attribute", f"{module_name} has no {attribute} ({type(error).__name__})"
+            ) from error
     if not callable(found):
-        raise _Failed(f"{record.use} is not callable")
+        raise LoadFailed("use.callable", f"{record.use} is not callable")
     return found
 
 

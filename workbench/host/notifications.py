@@ -101,6 +101,10 @@ class Notifier:
         #: The longest that a hook of each source has taken, in seconds.
         self.spent: dict[str, float] = {}
 
+    def with_snapshot(self, snapshot: ExtensionSnapshot) -> Notifier:
+        """One for other extensions of the same host."""
+        return Notifier(snapshot, self.app_store, self._diagnostics, self._detached, self._batch_seconds)
+
     async def task_start(self, task_store: ExtensionData, info: TaskInfo) -> None:
         await self._batch("on_task_start", lambda hook: hook.on_task_start(self.app_store, task_store, info))
 

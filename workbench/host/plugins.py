@@ -33,11 +33,16 @@ class HostTool:
 
 
 class HostPlugins:
-    """The plugins of one snapshot. Use from the host's loop."""
+    """The plugins of the current snapshot. Use from the host's loop."""
 
     def __init__(self, snapshot: ExtensionSnapshot, settings: HostSettings, diagnostics: Diagnostics) -> None:
         self._settings = settings
         self._diagnostics = diagnostics
+        self._plugins: dict[str, tuple[PluginContribution, str]] = {}
+        self.replace(snapshot)
+
+    def replace(self, snapshot: ExtensionSnapshot) -> None:
+        """Offer the plugins of another snapshot from now on. A call that is under way goes on with its own."""
         self._plugins = {
             plugin.value.contribution.namespace: (plugin.value.contribution, plugin.source)
             for plugin in snapshot.plugins
@@ -108,7 +113,7 @@ class HostPlugins:
         except PermissionError as error:
             raise NotPermitted(f"{namespace}: {error}") from error
         except Exception as error:
-            source = self._plugins[namespace][1]
+            source = self._plugins[namespace][1] if namespace in self._plugins else namespace
             self._diagnostics.add("error", source, f"{what} raised {name_of(error)}", error)
             raise WorkflowError(
                 f"{what} of {namespace} failed with {type(error).__name__}", code="action_failed"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from extension_api.assembly import AgentAssemblyObserver
@@ -73,14 +73,29 @@ class ExtensionSnapshot:
             yield name, getattr(self, name)
 
 
+def namespaces(plugins: Iterable[Contribution[PluginSnapshot]]) -> frozenset[str]:
+    """The namespaces of plugins."""
+    return frozenset(plugin.value.contribution.namespace for plugin in plugins)
+
+
+def merged(parts: Iterable[tuple[int, ExtensionSnapshot, int]]) -> ExtensionSnapshot:
+    """One snapshot of single records: ``(place, snapshot, record)`` takes what ``record`` made to ``place``."""
+    buckets: dict[str, list[Contribution[Any]]] = {name: [] for name in BUCKETS}
+    for place, snapshot, record in parts:
+        for name, bucket in snapshot._buckets():
+            buckets[name].extend(replace(each, record=place) for each in bucket if each.record == record)
+    return ExtensionSnapshot(**{name: tuple(bucket) for name, bucket in buckets.items()})
+
+
 BUCKETS = tuple(ExtensionSnapshot.__dataclass_fields__)
 
 
 class Collector:
-    """The buckets that all records of one load fill, in order."""
+    """The buckets that all records of one load fill, in order. ``reserved`` are namespaces of other plugins."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Collection[str] = ()) -> None:
         self._buckets: dict[str, list[Contribution[Any]]] = {name: [] for name in BUCKETS}
+        self._reserved = frozenset(reserved)
 
     def add(self, bucket: str, value: Any, source: str, record: int) -> None:
         self._buckets[bucket].append(Contribution(value, source, record))
@@ -93,8 +108,9 @@ class Collector:
         for name, length in lengths.items():
             del self._buckets[name][length:]
 
-    def namespaces(self) -> set[str]:
-        return {plugin.value.contribution.namespace for plugin in self._buckets["plugins"]}
+    def namespaces(self) -> frozenset[str]:
+        """The namespaces that are taken."""
+        return self._reserved | namespaces(self._buckets["plugins"])
 
     def snapshot(self) -> ExtensionSnapshot:
         return ExtensionSnapshot(**{name: tuple(bucket) for name, bucket in self._buckets.items()})

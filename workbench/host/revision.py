@@ -18,8 +18,10 @@ from extension_api.agent_runs import AgentRunRefused
 from extension_api.hashing import canonical_json
 from workflows_core.errors import ConfigurationError
 
-from ..agents.base import STUB, Backends, BackendUnavailable
-from .config import CONFIG_NAME, WorkbenchConfig, load_config
+from ..agents.base import Backends, BackendUnavailable
+from ..agents.names import STUB
+from ..workspace import CONFIG_NAME
+from .config import WorkbenchConfig, load_config
 from .secret import Secret
 
 PURPOSE: Final = "configuration-revision"

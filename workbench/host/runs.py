@@ -24,19 +24,20 @@ from extension_api.provenance import PROVENANCE_KEYS
 from workflows_core.errors import StoreError
 from workflows_core.model import new_id, now
 
-from ..agents.base import STUB, Answer, Backend, Backends, BackendUnavailable, Call, ChildRef, FileRefused
-from .assembly import Assembler
+from ..agents.base import Answer, Backend, Backends, BackendUnavailable, Call, ChildRef, FileRefused
+from ..agents.names import STUB
 from .calls import CallsLog
 from .config import no_real_agent
 from .driver import Driver, Live
 from .events import INTERRUPTED, LOST, closing_events, opening_events
-from .notifications import Notifier
+from .generations import Generation, Generations
 from .revision import Configuration
 from .store import ChildRow, CommitUncertain, Event, HostStore, encode_answer, run_id_of, to_json
 
 _THREAD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY_LENGTH: Final = 300
 _SECOND: Final = 1_000_000
+_DRAIN_STEP_SECONDS: Final = 0.02
 
 
 class _Target(NamedTuple):
@@ -53,8 +54,7 @@ class ChildRuns:
         store: HostStore,
         backends: Backends,
         configuration: Configuration,
-        assembler: Assembler,
-        notifier: Notifier,
+        generations: Generations,
         calls: CallsLog,
         clock: Callable[[], int] = now,
     ) -> None:
@@ -63,11 +63,12 @@ class ChildRuns:
         self._store = store
         self._backends = backends
         self._configuration = configuration
-        self._assembler = assembler
-        self._notifier = notifier
+        self._generations = generations
         self._calls = calls
         self._clock = clock
-        self._driver = Driver(store, assembler, notifier, clock, self._forget)
+        self._driver = Driver(store, clock, self._forget)
+        #: Called whenever a live child has ended.
+        self.ended: Callable[[], None] | None = None
 
     # Admission
 
@@ -98,12 +99,13 @@ class ChildRuns:
             started = target.backend.start(call, self._store.count_calls, at)
         except BackendUnavailable as error:
             raise AgentRunRefused("backend_unavailable", str(error)) from None
-        observed = self._notifier.snapshot.observes_runs
+        generation = self._generations.of(call.run_id)
+        observed = generation.snapshot.observes_runs
         answer = started.answer
         final = answer is not None and not observed and started.due is not None and started.due <= at
         evidence = None
         if not observed:
-            evidence = self._assembler.assemble(
+            evidence = generation.assembler.assemble(
                 request.agent_ref, target.backend, target.settings, request.options
             )
         row = ChildRow(
@@ -134,7 +136,9 @@ class ChildRuns:
         self._record(row, events, call)
         if final:
             return row.view(answer, None if evidence is None else evidence.value)
-        live = self._driver.start(row, target, started, call) if observed or answer is None else None
+        live = None
+        if observed or answer is None:
+            live = self._driver.start(row, target, started, call, generation)
         self._watch(row, answer, live)
         return row.view()
 
@@ -244,6 +248,10 @@ class ChildRuns:
         except FileRefused as error:
             raise AgentRunRefused(error.code, error.message) from None
 
+    def delete_of(self, workflow_run: str, owner: str) -> int:
+        """Delete what the host keeps of a workflow run's child runs, active ones excepted."""
+        return self._store.delete_children(workflow_run, owner)
+
     def sweep(self) -> int:
         """Mark what ran inside an earlier process as interrupted; how many there were.
 
@@ -272,13 +280,14 @@ class ChildRuns:
         """Go on observing a durable child that an earlier process started."""
         answer = row.decided()
         live = None
-        if self._notifier.snapshot.observes_runs or answer is None:
+        generation = self._generations.of(row.workflow_run)
+        if generation.snapshot.observes_runs or answer is None:
             target = self._stored_target(row)
             if target is None:
                 raise AgentRunUncertain(
                     f"the backend {row.backend} of child run {row.run_id} is not available"
                 )
-            live = self._driver.resume(row, target, answer)
+            live = self._driver.resume(row, target, answer, generation)
         return self._watch(row, answer, live)
 
     def _stored_target(self, row: ChildRow) -> _Target | None:
@@ -322,16 +331,23 @@ class ChildRuns:
     def _final(row: ChildRow, answer: Answer, at: int) -> AgentRunView:
         return row._replace(status=answer.status.value, finished_at=at).view(answer)
 
+    def driven_by(self, generation: Generation) -> list[Live]:
+        """The live children whose contributors are those of ``generation``."""
+        return [live for live in self.live.values() if live.generation is generation]
+
     def _forget(self, live: Live) -> None:
         self.live.pop(live.row.run_id, None)
+        if self.ended is not None:
+            self.ended()
 
     # Shutdown
 
     async def drain(self, seconds: float) -> None:
         """Wait for child runs that would be lost or are being told to observers, not for durable ones."""
-        busy = [live.done for live in self.live.values() if live.busy]
-        if busy:
-            await asyncio.wait(busy, timeout=seconds)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (busy := [live.done for live in self.live.values() if live.busy]) and loop.time() < end:
+            await asyncio.wait(busy, timeout=_DRAIN_STEP_SECONDS)
 
     async def close(self) -> None:
         """Stop watching. Durable children stay active in the record; what ran in here becomes interrupted."""

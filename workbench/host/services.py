@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
 
 from extension_api.services import ExtensionRuntimeDeps, ExtensionService
@@ -38,39 +38,71 @@ class Services:
         Raises the failure of a fatal record: as it is where it is an error of the tree, else ConfigurationError.
         """
         for contribution in self._services:
-            self._attempted.append(contribution)
-            service = contribution.value
-            error = await self._within(lambda service=service: service.start(deps))  # type: ignore[misc]
-            if error is None:
+            found = await self._start(contribution, deps, self._seconds)
+            if found is None or contribution.record not in self._fatal:
                 continue
-            words = "did not start in time" if isinstance(error, _Late) else f"start raised {name_of(error)}"
-            self._diagnostics.add("error", contribution.source, words, error)
-            if contribution.record in self._fatal:
-                if isinstance(error, WorkflowError):
-                    raise error
-                raise ConfigurationError(
-                    f"the extension {inert(contribution.source)} is required, and its service {inert(words)}"
-                ) from error
+            words, error = found
+            if isinstance(error, WorkflowError):
+                raise error
+            raise ConfigurationError(
+                f"the extension {inert(contribution.source)} is required, and its service {inert(words)}"
+            ) from error
+
+    async def start_more(
+        self,
+        contributions: Sequence[Contribution[ExtensionService]],
+        deps: ExtensionRuntimeDeps,
+        seconds: float,
+    ) -> list[str]:
+        """Start services of a reload, ``seconds`` for all; what went wrong, as in ``start``, in words."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        problems = []
+        for contribution in contributions:
+            found = await self._start(contribution, deps, max(0.0, end - loop.time()))
+            if found is not None:
+                problems.append(f"its service {found[0]}")
+        return problems
+
+    async def stop_these(self, contributions: Sequence[Contribution[ExtensionService]]) -> None:
+        """Stop those of the services whose start was attempted, last first. Never raises."""
+        chosen = {id(contribution.value) for contribution in contributions}
+        for contribution in reversed(self._attempted.copy()):
+            if id(contribution.value) in chosen and contribution in self._attempted:
+                self._attempted.remove(contribution)
+                await self._stop(contribution)
 
     async def stop(self) -> None:
         """Stop every service whose start was attempted, last first. Never raises."""
         while self._attempted:
-            contribution = self._attempted.pop()
-            error = await self._within(contribution.value.stop)
-            if error is not None:
-                words = (
-                    "did not stop in time" if isinstance(error, _Late) else f"stop raised {name_of(error)}"
-                )
-                self._diagnostics.add("error", contribution.source, words, error)
+            await self._stop(self._attempted.pop())
 
-    async def _within(self, call: Callable[[], Awaitable[None]]) -> BaseException | None:
+    async def _start(
+        self, contribution: Contribution[ExtensionService], deps: ExtensionRuntimeDeps, seconds: float
+    ) -> tuple[str, BaseException] | None:
+        """Start one service; what went wrong, in words, which are a diagnostic too."""
+        self._attempted.append(contribution)
+        error = await self._within(lambda: contribution.value.start(deps), seconds)
+        if error is None:
+            return None
+        words = "did not start in time" if isinstance(error, _Late) else f"start raised {name_of(error)}"
+        self._diagnostics.add("error", contribution.source, words, error)
+        return words, error
+
+    async def _stop(self, contribution: Contribution[ExtensionService]) -> None:
+        error = await self._within(lambda: contribution.value.stop(), self._seconds)
+        if error is not None:
+            words = "did not stop in time" if isinstance(error, _Late) else f"stop raised {name_of(error)}"
+            self._diagnostics.add("error", contribution.source, words, error)
+
+    async def _within(self, call: Callable[[], Awaitable[None]], seconds: float) -> BaseException | None:
         """What ``call`` raised, a _Late where it took too long, or None. It is left behind when it does not end."""
         task = asyncio.ensure_future(_outcome(call))
-        done, _ = await asyncio.wait({task}, timeout=self._seconds)
+        done, _ = await asyncio.wait({task}, timeout=seconds)
         if done:
             return asyncio.CancelledError() if task.cancelled() else task.result()
         task.cancel()
-        return _Late(f"it took longer than {self._seconds:g} s")
+        return _Late(f"it took longer than {seconds:g} s")
 
 
 class _Late(RuntimeError):

@@ -198,19 +198,22 @@ class HostStore:
         answer: Answer,
         at: int,
         events: Sequence[Event],
-        evidence: str | None = None,
     ) -> bool:
         """Make an active child run final. False, and nothing written, where it was final already."""
         with self._transaction("finishing a child run"):
             self._change = max(self._change + 1, at)
             changed = self._execute(
-                "UPDATE child_runs SET status = ?, answer = ?, updated_at = ?, finished_at = ?, change = ?, "
-                "evidence = coalesce(?, evidence) WHERE run_id = ? AND status IN ('pending', 'running')",
-                (answer.status.value, encode_answer(answer), at, at, self._change, evidence, row.run_id),
+                "UPDATE child_runs SET status = ?, answer = ?, updated_at = ?, finished_at = ?, change = ? "
+                "WHERE run_id = ? AND status IN ('pending', 'running')",
+                (answer.status.value, encode_answer(answer), at, at, self._change, row.run_id),
             ).rowcount
             if changed:
                 self._append(row.thread_id, row.run_id, events)
         return changed == 1
+
+    def attach_evidence(self, run_id: str, evidence: str) -> None:
+        """Record what the agent was assembled from, once that is known."""
+        self.write("UPDATE child_runs SET evidence = ? WHERE run_id = ?", evidence, run_id)
 
     def child(self, run_id: str) -> ChildRow | None:
         try:
@@ -234,18 +237,27 @@ class HostStore:
         )
         return [ChildRow(*row) for row in rows]
 
-    def delete_child(self, run_id: str) -> bool:
-        """Delete a child run and its events; their numbers are not given again. False where there is none."""
-        row = self.child(run_id)
-        if row is None:
-            return False
-        with self._transaction("deleting a child run"):
+    def delete_children(self, workflow_run: str, owner: str) -> int:
+        """Delete the final child runs of a workflow run with their events; how many there were.
+
+        Their event numbers and change numbers are not given again.
+        """
+        rows = self._all(
+            "SELECT run_id, thread_id FROM child_runs WHERE workflow_run = ? AND owner = ? "
+            "AND status NOT IN ('pending', 'running')",
+            workflow_run,
+            owner,
+        )
+        if not rows:
+            return 0
+        with self._transaction("deleting child runs"):
             floor = "INSERT OR REPLACE INTO floors VALUES (?, ?)"
-            self._execute(floor, (f"thread:{row.thread_id}", self._last_seq(row.thread_id)))
             self._execute(floor, ("change", self._change))
-            self._execute("DELETE FROM events WHERE thread_id = ? AND run_id = ?", (row.thread_id, run_id))
-            self._execute("DELETE FROM child_runs WHERE run_id = ?", (run_id,))
-        return True
+            for run_id, thread_id in rows:
+                self._execute(floor, (f"thread:{thread_id}", self._last_seq(thread_id)))
+                self._execute("DELETE FROM events WHERE thread_id = ? AND run_id = ?", (thread_id, run_id))
+                self._execute("DELETE FROM child_runs WHERE run_id = ?", (run_id,))
+        return len(rows)
 
     # Run evidence
 

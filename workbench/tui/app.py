@@ -28,6 +28,7 @@ from workflows_core.model import RunState, RunSummary
 from .. import words
 from ..inert import inert
 from . import keymap, remap
+from .arrivals import Arrivals
 from .book import RunBook
 from .collector import IdleCollector
 from .context import AppContext
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 SCREENS: Final[Mapping[str, tuple[str, str]]] = {
     "author": ("Author", "workbench.tui.screens.author:AuthorScreen"),
     "runs": ("Runs", "workbench.tui.screens.runs:RunsScreen"),
+    "review": ("Review", "workbench.tui.screens.review:ReviewScreen"),
 }
 
 #: States in which a run waits for a person.
@@ -98,6 +100,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
                 self.add_mode(name, partial(_make_screen, where))
             elif name in screens:
                 self.add_mode(name, screens[name])
+        self._arrivals = Arrivals(self)
         self._changed: set[str] = set()
         self._reader = Refresher(self, self._read_changes, "runs")
         self._unsubscribe: Callable[[], None] | None = None
@@ -138,6 +141,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
             self._unsubscribe()
             self._unsubscribe = None
         self.context.changes.close()
+        self._arrivals.close()
         if self._collector is not None:
             self._collector.stop()
 
@@ -154,7 +158,8 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         )
 
     def _second(self) -> None:
-        self.base_screen.post_message(Tick(self.context.clock()))
+        if self._screen_stack:  # empty while the application ends
+            self.base_screen.post_message(Tick(self.context.clock()))
         if self._collector is not None:
             self._collector.poll()
 
@@ -185,6 +190,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
             broken=self.book.count(RunState.NEEDS_RECONCILIATION),
             store=_store_word(self.context.client),
         )
+        self._arrivals.update(self.book.newest)
         for line in self.base_screen.query(TopLine):
             line.show(self.standing)
         self.base_screen.post_message(RunsChanged(changed))
@@ -293,12 +299,17 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         commands = getattr(self.screen, "commands", None)
         if commands is not None:
             yield from commands()
-        for theme in sorted(self.available_themes):
-            yield Command(
-                f"theme {theme}",
-                "Use this theme until the end of the session",
-                partial(setattr, self, "theme", theme),
-            )
+        yield Command("theme", "Use other colours until the end of the session", self._ask_theme)
+
+    @work(group="dialog", exit_on_error=False)
+    async def _ask_theme(self) -> None:
+        themes = [
+            Command(name, "in use" if name == self.theme else "", partial(setattr, self, "theme", name))
+            for name in sorted(self.available_themes)
+        ]
+        chosen = await self.push_screen_wait(Palette(themes, "Themes"))
+        if chosen is not None:
+            chosen.run()
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self._active_panes(), self.keymap, unicode=not self.ascii))
@@ -310,8 +321,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
             row = keymap.BY_ID.get(active.binding.id or "")
             if row is not None:
                 panes[row.pane] = None
-        inner = [pane for pane in panes if pane not in ("app", "screen")]
-        return [*inner, *(pane for pane in ("screen", "app") if pane in panes)]
+        return sorted(panes, key=lambda pane: ("." not in pane, pane == "screen", pane == "app"))
 
     def action_notices(self) -> None:
         self.push_screen(NoticesScreen(tuple(self.notices), self.context.clock()))
@@ -365,7 +375,7 @@ def farewell(live: Sequence[RunSummary], *, owner: bool, unicode: bool = True) -
         elif run.waiting is not None:
             fate = "becomes recoverable and keeps its wait: recover it, then answer"
         else:
-            fate = "stops here and becomes recoverable; answers recorded so far are kept"
+            fate = "stops and becomes recoverable; recorded answers are kept"
         lines.append(f"{name}\n  {fate}")
     count = words.count(len(live), "run is", "runs are")
     return f"{count} live.\n\n" + "\n".join(lines)

@@ -46,6 +46,11 @@ class Changes:
 
         return stop
 
+    @property
+    def pending(self) -> bool:
+        """Whether a change waits to be told."""
+        return self._timer is not None
+
     def note(self, run_id: str) -> None:
         """A run changed. This is what ``Client.subscribe`` is given."""
         self._pending.add(run_id)

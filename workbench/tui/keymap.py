@@ -49,6 +49,9 @@ PANES: Final[Mapping[str, str]] = {
     "runs": "Runs",
     "runs.list": "Runs: list",
     "runs.detail": "Runs: details of a run",
+    "review": "Review",
+    "review.list": "Review: list",
+    "review.output": "Review: output",
     "dialog": "In dialogs",
     "help": "In help",
     "palette": "In the command palette",
@@ -65,6 +68,10 @@ CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "runs.list": ("runs.list", "list", "runs", "screen", "app"),
     "runs.detail": ("runs.detail", "list", "runs", "screen", "app"),
     "runs.field": ("field", "runs", "screen", "app"),
+    "review.list": ("review.list", "list", "review", "screen", "app"),
+    "review.output": ("review.output", "list", "review", "screen", "app"),
+    "review.field": ("field", "review", "screen", "app"),
+    "review.button": ("button", "review", "screen", "app"),
     "dialog": ("button", "dialog", "app"),
     "dialog.list": ("list", "dialog", "app"),
     "dialog.field": ("field", "dialog", "app"),
@@ -78,6 +85,7 @@ CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
 _APP: Final = (
     Key("app.author", "app", "f2", "show_screen('author')", "Author", "Go to Author", priority=True),
     Key("app.runs", "app", "f3", "show_screen('runs')", "Runs", "Go to Runs", priority=True),
+    Key("app.review", "app", "f4", "show_screen('review')", "Review", "Go to Review", priority=True),
     Key("app.palette", "app", "ctrl+p", "palette", "palette", "Search all commands", priority=True),
     Key("app.command", "app", "colon", "palette", "palette", "Search all commands, outside text fields"),
     Key("app.help", "app", "f1", "help", "help", "Show all keys, from anywhere", priority=True),
@@ -262,6 +270,76 @@ _RUNS: Final = (
     ),
 )
 
+_REVIEW: Final = (
+    Key(
+        "review.group",
+        "review.list",
+        "s",
+        "screen.next_group",
+        "state",
+        "Show what waits, or what was decided",
+        shown=True,
+    ),
+    Key(
+        "review.unseen",
+        "review",
+        "u",
+        "unseen",
+        "unseen",
+        "Go to the next part that was not shown",
+        shown=True,
+    ),
+    Key("review.approve", "review", "A", "approve", "approve", "Approve exactly these bytes", shown=True),
+    Key("review.reject", "review", "X", "reject", "reject", "Reject this output, with a reason", shown=True),
+    Key("review.resume", "review", "r", "resume", "resume", "Let the pause go on", shown=True),
+    Key(
+        "review.viewed",
+        "review",
+        "V",
+        "viewed",
+        "viewed",
+        "State that you have viewed the exact copy outside",
+        shown=True,
+    ),
+    Key(
+        "review.compare",
+        "review",
+        "equals_sign",
+        "compare",
+        "compare",
+        "Compare with the last approved version",
+        shown=True,
+    ),
+    Key(
+        "review.outside",
+        "review",
+        "o",
+        "open_outside",
+        "open outside",
+        "Open a private copy in the system's viewer",
+        shown=True,
+    ),
+    Key(
+        "review.export", "review", "E", "export", "export", "Write the exact bytes to a new file", shown=True
+    ),
+    Key("review.show_run", "review", "t", "show_run", "run", "Show the run in Runs"),
+    Key("review.copy", "review", "y", "copy_value", "copy", "Copy the output, or the run's id, whole"),
+    Key("review.tab_left", "review.output", "left", "tab(-1)", "tab", "Go to the tab on the left"),
+    Key(
+        "review.tab_right",
+        "review.output",
+        "right",
+        "tab(1)",
+        "tab",
+        "Go to the tab on the right",
+        shown=True,
+    ),
+    *(
+        Key(f"review.tab_{number}", "review", str(number), f"tab_at({number})", "tab", f"Go to tab {number}")
+        for number in range(1, 8)
+    ),
+)
+
 _DIALOGS: Final = (
     Key(
         "dialog.dismiss",
@@ -288,7 +366,16 @@ _DIALOGS: Final = (
     Key("notices.copy", "notices", "y", "copy_value", "copy", "Copy the notice under the cursor", shown=True),
 )
 
-TABLE: Final[tuple[Key, ...]] = (*_APP, *_SHARED, *_AUTHOR, *_PANES_OF_AUTHOR, *_EDITOR, *_RUNS, *_DIALOGS)
+TABLE: Final[tuple[Key, ...]] = (
+    *_APP,
+    *_SHARED,
+    *_AUTHOR,
+    *_PANES_OF_AUTHOR,
+    *_EDITOR,
+    *_RUNS,
+    *_REVIEW,
+    *_DIALOGS,
+)
 BY_ID: Final[Mapping[str, Key]] = {key.id: key for key in TABLE}
 
 

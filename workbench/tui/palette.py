@@ -10,6 +10,7 @@ from textual import on
 from textual.widget import Widget
 from textual.widgets import Input
 
+from ..inert import cells, inert
 from . import keymap
 from .screens.dialogs import Modal
 from .widgets.lines import LineList, Span, TextRows, fit
@@ -45,10 +46,10 @@ class Palette(Modal[Command | None]):
     """Type, choose, enter. The result is the chosen command, or None."""
 
     BINDINGS = keymap.bindings("palette")
-    TITLE = "Commands"
 
-    def __init__(self, commands: Sequence[Command]) -> None:
-        super().__init__(id="palette")
+    def __init__(self, commands: Sequence[Command], title: str = "Commands") -> None:
+        super().__init__()
+        self.title = title
         self._commands = commands
         self._found: list[Command] = []
         self._list = LineList(empty="No command holds that. Escape closes.", filterable=False)
@@ -81,14 +82,15 @@ class Palette(Modal[Command | None]):
 
     def _fill(self, query: str) -> None:
         self._found = matching(self._commands, query)
+        names = min(26, max((cells(inert(command.name)) for command in self._found), default=0))
+        keys = min(12, max((cells(inert(command.keys)) for command in self._found), default=0))
         self._list.set_rows(
             TextRows(
                 [
                     (
-                        Span(" "),
-                        Span(fit(command.name, 25), "strong"),
-                        Span(fit(command.help, 52)),
-                        Span(f"  {command.keys}", "accent"),
+                        Span(f" {fit(command.name, names)}  ", "strong"),
+                        Span(f"{fit(command.keys, keys)}  ", "accent"),
+                        Span(command.help),
                     )
                     for command in self._found
                 ]

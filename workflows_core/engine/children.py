@@ -40,8 +40,10 @@ def thread_id(run_id: str, step_id: str, attempt: int) -> str:
     return f"wf_{digest[:40]}"
 
 
-def idempotency_key(run_id: str, step_id: str, attempt: int) -> str:
-    return f"{run_id}/{step_id}/{attempt}"
+def step_key(run_id: str, step_id: str, attempt: int, readmitted: int = 0) -> str:
+    """The idempotency key of a step's admission; each attested did_not_run gives the next one its own."""
+    key = f"{run_id}/{step_id}/{attempt}"
+    return f"{key}/{readmitted + 1}" if readmitted else key
 
 
 class Phase(StrEnum):
@@ -86,6 +88,10 @@ class Slots:
             return False
         self.used += 1
         return True
+
+    def take(self) -> None:
+        """Hold a place for a child that runs already, also where none is free."""
+        self.used += 1
 
     def give_back(self) -> None:
         self.used -= 1
@@ -165,6 +171,33 @@ class Child:
                 self._done(_uncertain(f"observing it failed with {type(error).__name__}"), poke)
                 return
         self.finish(view)
+        poke()
+
+    async def rejoin(self, runs: AgentRuns, poke: Callable[[], None]) -> None:
+        """Find a child that an earlier owner started, or may have started, and observe it to its end.
+
+        It is asked for by its key and never started again. Only success and a question for a human count as
+        known outcomes; whatever else it says has to be settled by a person.
+        """
+        try:
+            view = await runs.find(self.request.idempotency_key)
+            if view is None:
+                self._done(_uncertain("the host has no record of its child run, which proves nothing"), poke)
+                return
+            self.view = view
+            self.phase = Phase.KNOWN
+            if view.status.active:
+                poke()
+                if self.stopping:
+                    return
+                view = await runs.observe(view.run_id)
+        except Exception as error:
+            logger.exception("observation of %s failed", self.step_id)
+            self._done(_uncertain(f"observing it failed with {type(error).__name__}"), poke)
+            return
+        self.finish(view)
+        if self.outcome is not None and self.outcome.kind is OutcomeKind.FAILED:
+            self.outcome = _uncertain(f"its child run ended as {view.status.value}: {self.outcome.message}")
         poke()
 
     def finish(self, view: AgentRunView) -> None:
@@ -257,6 +290,12 @@ def _uncertain(message: str) -> Outcome:
 def outcome_of(view: AgentRunView) -> Outcome:
     """The outcome that a final view means. Only the status means success, never the presence of an answer."""
     if view.status is AgentRunStatus.SUCCESS:
+        if view.evidence is None:
+            return Outcome(
+                OutcomeKind.FAILED,
+                code="missing_evidence",
+                message="the host has no assembly evidence of its child run, so it proves nothing",
+            )
         try:
             output = jsontext.encode(view.output, "the output")
             jsontext.parse(output, "the output")

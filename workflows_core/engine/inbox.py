@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Final
 
 from extension_api.agent_runs import AgentRunRefused, AgentRuns
 
-from ..errors import StoreError, UsageError, WorkflowError
+from ..errors import StoreError, WorkflowError
 from ..model import now
 from ..store.base import InboxRow, WorkflowStore
-from .requests import LaunchRequest
+from .controls import apply
 
 if TYPE_CHECKING:
     from .service import WorkflowService
 
 logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 1.0
 
 
 class Inbox:
@@ -36,14 +36,18 @@ class Inbox:
         self._session = session
 
     async def watch(self, every_seconds: float) -> None:
-        """Settle rows until cancelled. A store that fails is asked again at the next turn."""
+        """Settle rows until cancelled. A store that fails is asked again after RETRY_SECONDS."""
+        unsettled = False
         while True:
             try:
-                if self._store.inbox_changed():
+                if self._store.inbox_changed() or unsettled:
+                    unsettled = True
                     for row in self._store.inbox_open():
                         await self._settle(row)
+                    unsettled = False
             except StoreError as error:
-                logger.error("the control inbox cannot be read: %s", error)
+                logger.error("the control inbox cannot be settled: %s", error)
+                await asyncio.sleep(RETRY_SECONDS)
             await asyncio.sleep(every_seconds)
 
     async def _settle(self, row: InboxRow) -> None:
@@ -66,21 +70,4 @@ class Inbox:
         self._store.inbox_settle(row.id, outcome, detail, now())
 
     async def _apply(self, row: InboxRow) -> dict[str, Any]:
-        runs = self._session(row.actor)
-        if row.kind == "launch":
-            try:
-                request = msgspec.convert(row.body, LaunchRequest)
-            except msgspec.ValidationError as error:
-                raise UsageError(f"the launch in the control inbox is malformed: {error}") from None
-            launched = await self._service.launch(request, runs)
-            return {"run_id": launched.run_id, "existing": launched.existing}
-        if row.kind == "cancel" and row.run_id is not None:
-            return msgspec.structs.asdict(await self._service.cancel(row.run_id, runs))
-        if row.kind == "delete" and row.run_id is not None:
-            return msgspec.structs.asdict(await self._service.delete(row.run_id, runs))
-        if row.kind == "delete_older_than":
-            before = row.body.get("before")
-            if not isinstance(before, int):
-                raise UsageError("delete --older-than needs a time")
-            return msgspec.structs.asdict(await self._service.delete_older_than(before, runs))
-        raise UsageError(f"the owner does not know the control {row.kind}; it may be an older version")
+        return await apply(self._service, row.kind, row.run_id, row.body, self._session(row.actor))

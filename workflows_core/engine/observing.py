@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
 
-from extension_api.agent_runs import AgentRunRequest, AgentRuns
+from extension_api.agent_runs import AgentRuns
 
-from ..journal.frames import Frame, FrameKind, JournalWriter, Mark, Side
 from ..journal.view import reduce_journal
-from ..jsontext import encode
-from ..model import Cause, Event, StepKind, StepStatus, now, transition
+from ..model import Cause, Event, StepKind, StepStatus
 from ..store.base import WorkflowStore
-from .children import Child, OutcomeKind, Phase, idempotency_key, thread_id
+from .budget import suspended
+from .calls import agent_request
+from .children import Child, OutcomeKind, Phase
+from .writer import RunWriter
+
+_OPEN = (StepStatus.RUNNING, StepStatus.UNCERTAIN, StepStatus.WAITING)
 
 
-async def cancel_without_owner(store: WorkflowStore, run_id: str, runs: AgentRuns) -> None:
+def cancelled_cause() -> Cause:
+    return Cause("cancelled", "a cancel was asked for; what Agents did is not undone")
+
+
+async def cancel_without_owner(
+    store: WorkflowStore, run_id: str, runs: AgentRuns, changed: Callable[[str], None]
+) -> int:
     """Interrupt and observe every child that may run, then write cancelled or needs_reconciliation.
 
     A step with an intent and no child id is looked up by its idempotency key; what the host does not find
-    proves nothing and stays uncertain. Raises Conflict where the record changed in the meantime.
+    proves nothing and stays uncertain. Returns how many uncertain children hold a place from now on. Raises
+    Conflict where the record changed in the meantime.
     """
     record = store.load(run_id)
     if record is None or record.state.final:
-        return
+        return 0
     frames, marks = store.journal(run_id)
-    view = reduce_journal("", frames, marks).view(record)
     children: list[Child] = []
-    for step in view.steps:
-        open_step = step.status in (StepStatus.RUNNING, StepStatus.UNCERTAIN, StepStatus.WAITING)
-        if step.kind is not StepKind.AGENT or not open_step:
+    for step in reduce_journal("", frames, marks).view(record).steps:
+        if step.kind is not StepKind.AGENT or step.status not in _OPEN:
             continue
-        request = AgentRunRequest(
-            agent_ref=step.agent_ref or "",
-            thread_id=step.thread_id or thread_id(run_id, step.step_id, step.attempt),
-            idempotency_key=idempotency_key(run_id, step.step_id, step.attempt),
-            input={"task": step.input, "artifacts": []},
-            metadata={"workflow_run_id": run_id, "step_id": step.step_id, "attempt": str(step.attempt)},
-            options=record.options,
-        )
         position = (step.line, step.column) if step.line and step.column else None
+        whole = {"task": step.input, "artifacts": []}
+        request = agent_request(record, step.step_id, step.agent_ref or "", whole, step.readmitted)
         child = Child(0, position, request, step.attempt)
         child.phase = Phase.KNOWN
         children.append(child)
@@ -46,38 +48,16 @@ async def cancel_without_owner(store: WorkflowStore, run_id: str, runs: AgentRun
         await _observe(child, runs)
     uncertain = [c for c in children if c.outcome is None or c.outcome.kind is OutcomeKind.UNCERTAIN]
     notes = {child.step_id: child.note(settled=True) for child in children}
-    journal = JournalWriter(
-        len(frames), frames[-1].hash, sum(len(frame.body) for frame in frames), len(marks)
-    )
-    at = now()
+    writer = RunWriter.reopened(record, store, changed, frames, marks)
     if uncertain:
         names = ", ".join(child.step_id for child in uncertain)
         cause = Cause(
             "uncertain", f"cancelling, but the outcome of {names} is uncertain. Look at the child run"
         )
-        event = Event.UNCERTAIN
+        writer.finish(Event.UNCERTAIN, cause, notes=notes, waiting=None, **suspended(record))
     else:
-        cause = Cause("cancelled", "a cancel was asked for; what Agents did is not undone")
-        event = Event.CANCEL
-    state = transition(record.state, event)
-    new_frames: list[Frame] = []
-    new_marks: list[Mark] = []
-    if state.final:
-        error = {"code": cause.code, "message": cause.message, "name": "WorkflowError"}
-        body = encode({"by": "engine", "error": error, "ok": False})
-        new_frames.append(journal.frame(FrameKind.END, body, at, Side(children=notes)))
-    elif notes:
-        new_marks.append(journal.mark(at, Side(children=notes)))
-    changed = msgspec.structs.replace(
-        record,
-        state=state,
-        revision=record.revision + 1,
-        cause=cause,
-        waiting=None,
-        since=at,
-        last_progress=at,
-    )
-    store.commit(run_id, frames=new_frames, marks=new_marks, record=changed)
+        writer.finish(Event.CANCEL, cancelled_cause(), notes=notes, **suspended(record))
+    return len(uncertain)
 
 
 async def _observe(child: Child, runs: AgentRuns) -> None:

@@ -31,6 +31,8 @@ class LaunchRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     options: Mapping[str, Any]
     parent_run_id: str | None = None
+    #: ``NAME@HASH`` of a saved version. Its script is launched then, and ``script`` must be empty.
+    definition: str | None = None
 
 
 class LaunchOutcome(msgspec.Struct, frozen=True):
@@ -102,6 +104,7 @@ def prepare(request: LaunchRequest, *, agents: tuple[str, ...], run_limits: Limi
         "limits": msgspec.structs.asdict(run_limits),
         "options": {key: value for key, value in request.options.items() if key != "label"},
         "parent": request.parent_run_id,
+        "definition": request.definition,
     }
     return Prepared(
         script=request.script,

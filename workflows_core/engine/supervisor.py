@@ -1,43 +1,43 @@
-"""The supervisor of one run: it drives the worker round by round and commits before anything takes effect.
+"""The supervisor of one run: it drives the worker round by round until nobody needs to work on it any more.
 
-A round: the worker's request frames are validated and committed together with the admission intents they
-cause (invariants 1 and 3); children run; whatever has finished is committed as a response batch (invariant 2)
-and only then given to JavaScript. Everything that ends a run passes through ``_stop_children`` first, so
-that a final state is never written while a child's outcome is unknown.
+What a round commits is in open_calls.py, what a write is in writer.py. Everything that ends a run stops its
+children first, so that a final state is never written while a child's outcome is unknown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-import msgspec
-
-from extension_api.agent_runs import AgentRunRefused, AgentRuns
+from extension_api.agent_runs import AgentRuns
 
 from .. import jsontext, limits
-from ..errors import ScriptRefused, StoreError
-from ..journal.frames import ChildNote, Frame, FrameKind, JournalWriter, Mark, Side, pack_results
-from ..model import Cause, Event, RunRecord, RunState, Wait, now, transition
-from ..store.base import WorkflowStore
+from ..errors import Conflict, NotFound, ScriptRefused, StoreError
+from ..journal.frames import ChildNote, Frame, Mark
+from ..journal.replay import Diverged, Divergence, Ending, Replayer
+from ..journal.view import reduce_journal
+from ..model import Cause, Decision, Event, RunRecord, RunState, StepStatus, Wait, now
 from ..worker.process import EndFrame, Turn, Worker, WorkerDeath, WorkerDied
-from .calls import CallReader, Fault
-from .children import Child, Outcome, OutcomeKind, Phase, Slots
+from .budget import Deadline, resumed, seconds_left, suspended
+from .calls import Fault
+from .children import Child, Slots
+from .open_calls import Held, OpenCalls
+from .waits import WaitCall, answer, expired_cause, rejected_cause, released
+from .writer import RunWriter
 
 logger = logging.getLogger(__name__)
-
-#: Room kept in a journal for its end frame, which holds at most the result.
-END_RESERVE = limits.OUTPUT_BYTES + 2_000
 
 
 class StopKind(StrEnum):
     CANCEL = "cancel"
     DEADLINE = "deadline"
+    EXPIRED = "expired"
     SHUTDOWN = "shutdown"
+    #: Everything is committed already; only the worker is left to close.
+    DONE = "done"
 
 
 class _Stopped(Exception):
@@ -48,61 +48,47 @@ class _Stopped(Exception):
         self.kind = kind
 
 
-class _Wait(Exception):
-    """A child asks a human, or an outcome is uncertain: the run stops, whatever the script catches."""
-
-    def __init__(self, child: Child, outcome: Outcome) -> None:
-        super().__init__(outcome.code)
-        self.child = child
-        self.outcome = outcome
-
-
-def boot_time() -> float:
-    """Seconds since boot with time asleep included, where the system has such a clock."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
-
-
 class Supervisor:
-    """Owns one run from its queued record to the moment at which nobody needs to work on it any more."""
+    """Owns one run. ``journal`` is given for a run that goes on after a recovery."""
 
     def __init__(
         self,
         *,
-        record: RunRecord,
+        writer: RunWriter,
         script: str,
         args: bytes,
-        journal: JournalWriter,
-        store: WorkflowStore,
         runs: AgentRuns,
         slots: Slots,
-        changed: Callable[[str], None],
+        journal: tuple[Sequence[Frame], Sequence[Mark]] | None = None,
     ) -> None:
-        self.record = record
         self.runs = runs
+        self._writer = writer
         self._script = script
         self._args = args
-        self._journal = journal
-        self._store = store
-        self._slots = slots
-        self._changed = changed
-        self._calls = CallReader(record)
-        self._children: dict[int, Child] = {}
-        self._queue: list[Child] = []
-        self._active = 0
-        self._ready: list[tuple[int, Outcome]] = []
+        self._recovered = journal
+        self._replaying = journal is not None
+        self._calls = OpenCalls(writer, runs, slots, self._poke)
         self._worker: Worker | None = None
         self._stop: StopKind | None = None
         self._wake: asyncio.Future[None] | None = None
-        self._deadline = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: WaitCall | None = None
+        self._budget = Deadline(lambda: self.request_stop(StopKind.DEADLINE))
+        self._expiry = Deadline(lambda: self.request_stop(StopKind.EXPIRED))
+
+    @property
+    def record(self) -> RunRecord:
+        return self._writer.record
+
+    @property
+    def replaying(self) -> bool:
+        """Whether a recovery has not yet reached the end of the journal."""
+        return self._replaying
 
     # What the service asks of a running supervisor.
 
     def request_stop(self, kind: StopKind) -> None:
         """Leave the loop soon. The first reason counts, but a shutdown outranks the others."""
-        if self._stop is None or kind is StopKind.SHUTDOWN:
+        if self._stop is None or (kind is StopKind.SHUTDOWN and self._stop is not StopKind.DONE):
             self._stop = kind
         if self._worker is not None:
             self._worker.kill()
@@ -111,12 +97,41 @@ class Supervisor:
     def record_cancel(self) -> None:
         """Commit that a cancel was asked for; a second request changes nothing."""
         if self.record.cancel_requested_at is None:
-            self._write(Event.RECORD_CANCEL, cause=self.record.cause, cancel_requested_at=now())
+            self._writer.write(Event.RECORD_CANCEL, cancel_requested_at=now())
+
+    def decide(self, decision: Decision) -> None:
+        """Commit a decision together with what it means for the run, in one transaction (invariant 7).
+
+        Raises Conflict where the run does not wait for exactly this step, or was decided already.
+        """
+        wait = self._waiting
+        if wait is None or (wait.step_id, wait.attempt) != (decision.step_id, decision.attempt):
+            raise Conflict(f"run {self.record.run_id} does not wait for {decision.step_id} now")
+        if self._stop is not None:
+            raise Conflict(f"run {self.record.run_id} is being stopped; nothing was decided")
+        if decision.decision == "reject":
+            notes = {wait.step_id: ChildNote(status=StepStatus.REJECTED, finished_at=now())}
+            cause = rejected_cause(decision, wait.position)
+            self._writer.finish(Event.REJECT, cause, notes=notes, decision=decision)
+            self.request_stop(StopKind.DONE)
+            return
+        event = released(self.record.state)
+        record = self._writer.next(event, cause=None, waiting=None, **resumed(self.record))
+        self._writer.commit(decision=decision, record=record)
+        self._waiting = None
+        self._expiry.clear()
+        self._budget.set(seconds_left(record, now()))
+        self._calls.answer(wait, answer(decision, wait.artifact_version))
+        self._poke()
+
+    def admitted(self, child_thread: str, version: str) -> bool:
+        """Whether an open child of this run with that thread was given the captured version."""
+        return self._calls.given(child_thread, version)
 
     # The life of a run.
 
     async def run(self) -> None:
-        """Drive the run until it is final, waits, or is left to a later owner.
+        """Drive the run until it is final, waits for a person's settlement, or is left to a later owner.
 
         Raises StoreError where the store refused a write: the record then still says what was committed.
         """
@@ -132,26 +147,26 @@ class Supervisor:
             )
             await self._leave(Cause("internal_error", message))
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._budget.clear()
+            self._expiry.clear()
             await self._close_worker()
-            for child in self._children.values():
-                if child.task is not None and not child.task.done():
-                    child.task.cancel()
-            self._release_places()
+            self._calls.close(keep_places=self.record.state is RunState.NEEDS_RECONCILIATION)
 
     async def _live(self) -> None:
         try:
             self._check_stop()
-            self._write(Event.START)
-            self._start_clock()
+            if self._recovered is None:
+                self._writer.write(Event.START, active_since=now())
+            self._budget.set(seconds_left(self.record, now()))
             end = await self._drive()
         except Fault as fault:
             await self._fail(fault.cause)
         except ScriptRefused as error:
             await self._fail(Cause(error.code, str(error), error.line, error.column))
-        except _Wait as wait:
-            await self._hold(wait)
+        except Diverged as error:
+            await self._fail(divergence_cause(error.divergence))
+        except Held as held:
+            await self._hold(held)
         except _Stopped as stopped:
             await self._stopped(stopped.kind)
         except WorkerDied as death:
@@ -160,18 +175,25 @@ class Supervisor:
             await self._ended(end)
 
     async def _drive(self) -> EndFrame:
+        self._check_stop()
         self._worker = worker = await Worker.start(
             script=self._script, args=self._args, limits=self.record.limits
         )
         self._check_stop()
         worker.exited.add_done_callback(lambda _: self._poke())
-        turn = await self._turn(worker.first_turn())
-        rounds = 0
+        if self._recovered is None:
+            turn: Turn | None = await self._turn(worker.first_turn())
+        else:
+            turn = await self._replay(worker, *self._recovered)
+        rounds = len(self._recovered[0]) // 2 if self._recovered is not None else 0
         while True:
-            self._take(turn)
-            if turn.end is not None:
-                return turn.end
-            if not self._ready and not self._children_open():
+            if turn is not None:
+                wait = self._calls.take(turn, self._enter_wait)
+                if turn.end is not None:
+                    return turn.end
+                if wait is not None:
+                    self._begin_wait(wait)
+            if not self._calls.open and self._waiting is None:
                 raise Fault(
                     "stalled",
                     "the script waits for something that can never happen: no call is outstanding and it has "
@@ -181,7 +203,7 @@ class Supervisor:
             rounds += 1
             if rounds > limits.ROUNDS:
                 raise Fault("round_limit", f"the run took more than {limits.ROUNDS:,} rounds")
-            turn = await self._turn(worker.give(self._respond()))
+            turn = await self._turn(worker.give(self._calls.respond()))
 
     async def _turn(self, awaitable: Any) -> Turn:
         try:
@@ -192,175 +214,102 @@ class Supervisor:
         self._check_stop()
         return turn
 
-    # Requests.
-
-    def _take(self, turn: Turn) -> None:
-        """Validate a turn's calls and commit its request frames with the admission intents they cause."""
-        if not turn.requests:
-            return
-        frames: list[Frame] = []
-        immediate: list[tuple[int, Outcome]] = []
-        new: list[Child] = []
-        for request in turn.requests:
-            for call, position in zip(request.calls, request.positions, strict=True):
-                child, outcome = self._calls.read(call, position)
-                if child is not None:
-                    new.append(child)
-                elif outcome is not None:
-                    immediate.append((call["id"], outcome))
-        size = sum(len(request.body) for request in turn.requests)
-        self._check_journal(size)
-        for child in new:
-            self._children[child.call_id] = child
-        self._queue += new
-        reserved = self._reserve() if turn.end is None else []
-        at = now()
-        last = len(turn.requests) - 1
-        for index, request in enumerate(turn.requests):
-            side = Side(
-                positions=request.positions,
-                admitting=tuple(child.step_id for child in reserved) if index == last else (),
-            )
-            frames.append(self._journal.frame(FrameKind.REQUEST, request.body, at, side))
-        self._commit(frames=frames, admissions=reserved)
-        self._ready += immediate
-        self._admit(reserved)
-
-    def _reserve(self) -> list[Child]:
-        """Take places for queued children, in order, after checking authority, allowlist and configuration.
-
-        Their admission intents belong into the next commit; they are admitted after it.
-        """
-        reserved: list[Child] = []
-        while self._queue and self._active < self.record.limits.concurrency:
-            child = self._queue[0]
-            refusal = self._refusal(child)
-            if refusal is not None:
-                self._queue.pop(0)
-                child.outcome, child.phase = refusal, Phase.DONE
-                self._ready.append((child.call_id, refusal))
-                continue
-            if not self._slots.try_take():
-                self._slots.wait(self._poke)
-                break
-            self._queue.pop(0)
-            self._active += 1
-            child.holds_place = True
-            child.phase = Phase.ADMITTING
-            reserved.append(child)
-        return reserved
-
-    def _refusal(self, child: Child) -> Outcome | None:
-        """Why this child may not start now. A changed configuration stops the whole run."""
-        try:
-            revision = self.runs.configuration_revision(self.record.options)
-            if revision != self.record.configuration_revision:
-                raise Fault(
-                    "configuration_changed",
-                    f"the configuration changed since the launch, so {child.step_id} was not started. "
-                    "Launch a new run, or restore the configuration",
-                    child.position,
-                )
-            self.runs.authorize(child.agent_ref)
-        except AgentRunRefused as error:
-            return Outcome(OutcomeKind.FAILED, code=error.code, message=error.message)
-        return None
-
-    def _admit(self, reserved: list[Child]) -> None:
-        loop = asyncio.get_running_loop()
-        for child in reserved:
-            child.task = loop.create_task(
-                child.run(self.runs, self.record.limits.admission_timeout_seconds, self._poke)
-            )
-
-    # Responses.
-
     async def _until_ready(self) -> None:
         """Return once at least one call has an outcome. Commits what becomes known in the meantime."""
         while True:
             self._check_stop()
-            self._collect()
-            if self._ready:
+            self._calls.collect()
+            if self._calls.ready:
                 return
             worker = self._worker
             if worker is not None and worker.exited.done():
                 raise worker.exited.result()
-            self._commit_known()
+            self._calls.commit_known()
             self._wake = asyncio.get_running_loop().create_future()
             try:
                 await self._wake
             finally:
                 self._wake = None
 
-    def _collect(self) -> None:
-        """Move finished children to the batch, in the order of their calls."""
-        for child in self._children.values():
-            outcome = child.outcome
-            if child.phase is not Phase.DONE or outcome is None or child.task is None:
+    # Waits.
+
+    def _enter_wait(self, wait: WaitCall) -> RunRecord:
+        """The record that waits; its budget is suspended. A wait that was kept keeps its expiry."""
+        record = self.record
+        expires_at = now() + record.limits.pause_timeout_seconds * 1_000_000
+        kept = record.waiting
+        if kept is not None and kept.step_id == wait.step_id and kept.expires_at is not None:
+            expires_at = kept.expires_at
+        return self._writer.next(
+            wait.event, cause=None, waiting=wait.waiting(expires_at), **suspended(record)
+        )
+
+    def _begin_wait(self, wait: WaitCall) -> None:
+        self._waiting = wait
+        self._budget.clear()
+        expires_at = self.record.waiting.expires_at if self.record.waiting is not None else None
+        if expires_at is not None:
+            self._expiry.set((expires_at - now()) / 1e6)
+
+    # Recovery.
+
+    async def _replay(self, worker: Worker, frames: Sequence[Frame], marks: Sequence[Mark]) -> Turn | None:
+        """Replay the journal, take up its open calls, and return what the script did beyond it."""
+        try:
+            end = await Replayer(worker, frames, self._calls.expand).run()
+        except (WorkerDied, NotFound):
+            self._check_stop()
+            raise
+        self._check_stop()
+        if end.ending is Ending.LIMIT:
+            raise Fault("replay_limit", "a limit of the worker was reached while the journal was replayed")
+        view = reduce_journal(self._script, frames, marks).view(self.record)
+        steps = {step.step_id: step for step in view.steps}
+        self._prime(frames)
+        for step in view.steps:
+            if step.response_frame is not None and step.status is not StepStatus.FAILED:
+                value = {"artifactVersion": step.artifact_version, "runId": step.child_run_id}
+                self._calls.reader.answered(step.step_id, step.kind, value)
+        decided = {(d.step_id, d.attempt): d for d in self._writer.store.decisions(self.record.run_id)}
+        for call in end.unanswered:
+            if call["op"] == "read":
+                self._calls.reread(call, None)
                 continue
-            child.task = None
-            if outcome.kind in (OutcomeKind.WAITING_INPUT, OutcomeKind.UNCERTAIN):
-                raise _Wait(child, outcome)
-            if outcome.kind is OutcomeKind.TOO_LARGE:
-                raise Fault(outcome.code, f"{child.step_id}: {outcome.message}", child.position)
-            self._give_back(child)
-            self._ready.append((child.call_id, outcome))
-
-    def _commit_known(self) -> None:
-        """Commit the ids of children that are known and not finished, with intents that found a place."""
-        notes = {
-            child.step_id: child.note()
-            for child in self._children.values()
-            if child.phase is Phase.KNOWN and not child.known_committed
-        }
-        reserved = self._reserve()
-        if notes or reserved:
-            side = Side(admitting=tuple(child.step_id for child in reserved), children=notes)
-            self._commit(marks=[self._journal.mark(now(), side)], admissions=reserved)
-            for child in self._children.values():
-                child.known_committed = child.known_committed or child.step_id in notes
-            self._admit(reserved)
-
-    def _respond(self) -> list[bytes]:
-        """Commit everything that has an outcome as one response batch and return its frames' bodies."""
-        ready, self._ready = self._ready, []
-        results: list[bytes] = []
-        notes: dict[str, ChildNote] = {}
-        for call_id, outcome in ready:
-            if outcome.kind is OutcomeKind.SUCCESS:
-                results.append(jsontext.encode({"id": call_id, "ok": True, "value": outcome.value}))
+            step = steps[call["step_id"]]
+            position = (step.line, step.column) if step.line and step.column else None
+            if call["op"] in ("pause", "checkpoint"):
+                wait = WaitCall(
+                    call["id"],
+                    step.kind,
+                    step.step_id,
+                    position,
+                    call.get("source_step_id"),
+                    call.get("artifact_version"),
+                )
+                decision = decided.get((step.step_id, step.attempt))
+                if decision is not None:
+                    self._calls.answer(wait, answer(decision, wait.artifact_version))
+                else:
+                    self._writer.commit(record=self._enter_wait(wait))
+                    self._begin_wait(wait)
             else:
-                name = "AgentError" if call_id in self._children else "WorkflowError"
-                error = {"code": outcome.code, "message": outcome.message, "name": name}
-                results.append(jsontext.encode({"error": error, "id": call_id, "ok": False}))
-            child = self._children.pop(call_id, None)
-            if child is not None:
-                notes[child.step_id] = child.note()
-        for child in self._children.values():
-            if child.phase is Phase.KNOWN and not child.known_committed:
-                notes[child.step_id] = child.note()
-                child.known_committed = True
-        bodies = pack_results(results, limits.FRAME_BYTES)
-        self._check_journal(sum(len(body) for body in bodies))
-        reserved = self._reserve()
-        at = now()
-        last = len(bodies) - 1
-        admitting = tuple(child.step_id for child in reserved)
-        frames = [
-            self._journal.frame(
-                FrameKind.RESPONSE,
-                body,
-                at,
-                Side(admitting=admitting, children=notes) if index == last else None,
-            )
-            for index, body in enumerate(bodies)
-        ]
-        self._commit(frames=frames, admissions=reserved)
-        self._admit(reserved)
-        return bodies
+                self._calls.restore(call, step, position)
+        self._replaying = False
+        return end.next_turn
 
-    def _children_open(self) -> bool:
-        return bool(self._children)
+    def _prime(self, frames: Sequence[Frame]) -> None:
+        """Count the recorded calls, so that call, log and capture quotas hold across recoveries."""
+        reader = self._calls.reader
+        answered = reader.completed
+        for frame in frames:
+            if frame.kind.value == "request":
+                for call in jsontext.parse(frame.body, "a request")["calls"]:
+                    # What a recorded call refers to was checked when it was made.
+                    if call["op"] == "checkpoint":
+                        answered.setdefault(call["source_step_id"], (call["artifact_version"], None))
+                    elif call["op"] == "capture":
+                        answered.setdefault(call["source_step_id"], (None, ""))
+                    reader.read(call, None)
 
     # Endings.
 
@@ -371,10 +320,9 @@ class Supervisor:
             cause = Cause(str(error.get("code")), str(error.get("message")), line, column)
             await self._fail(cause, end.body, end.position)
             return
-        if self._children:
-            names = ", ".join(child.step_id for child in self._children.values())
-            cause = Cause("unawaited_call", f"the script returned while {names} had no answer yet")
-            await self._fail(cause)
+        if self._calls.open:
+            names = self._calls.child_names
+            await self._fail(Cause("unawaited_call", f"the script returned while {names} had no answer yet"))
             return
         size = jsontext.size(end.value, "the result")
         if size > limits.OUTPUT_BYTES:
@@ -386,156 +334,74 @@ class Supervisor:
                 )
             )
             return
-        self._finish(Event.COMPLETE, None, body=end.body, result=end.value)
+        self._writer.finish(
+            Event.COMPLETE, None, body=end.body, result=end.value, has_result=True, **suspended(self.record)
+        )
 
     async def _fail(
         self, cause: Cause, body: bytes | None = None, position: tuple[int, int] | None = None
     ) -> None:
-        notes, uncertain = await self._stop_children()
+        await self._close_worker()
+        notes, uncertain = await self._calls.stop()
         if uncertain:
-            self._finish(Event.UNCERTAIN, _uncertain_cause(uncertain, cause), notes=notes)
+            self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, cause), notes)
         else:
-            self._finish(Event.FAIL, cause, notes=notes, body=body, position=position)
+            self._writer.finish(
+                Event.FAIL, cause, notes=notes, body=body, position=position, **suspended(self.record)
+            )
 
-    async def _hold(self, wait: _Wait) -> None:
+    async def _hold(self, held: Held) -> None:
         """A child asks a human or its outcome is uncertain: siblings are interrupted, results are kept."""
-        notes, uncertain = await self._stop_children()
-        child = wait.child
+        await self._close_worker()
+        notes, uncertain = await self._calls.stop()
         if uncertain:
-            self._finish(Event.UNCERTAIN, _uncertain_cause(uncertain, None), notes=notes)
+            self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, None), notes)
             return
+        child = held.child
         line, column = child.position if child.position is not None else (None, None)
-        self._finish(
-            Event.CHILD_NEEDS_INPUT,
-            Cause("waiting_input", f"{child.step_id}: {wait.outcome.message}", line, column),
-            notes=notes,
-            waiting=Wait("input", child.step_id, child.attempt, None),
-        )
+        cause = Cause("waiting_input", f"{child.step_id}: {held.outcome.message}", line, column)
+        wait = Wait("input", child.step_id, child.attempt, None)
+        self._finish(Event.CHILD_NEEDS_INPUT, cause, notes, waiting=wait)
 
     async def _stopped(self, kind: StopKind) -> None:
+        if kind is StopKind.DONE:
+            return
         if kind is StopKind.SHUTDOWN:
-            await self._leave(Cause("shutdown", "the workbench was closed while it ran; it can be recovered"))
+            did = "waited" if self.record.waiting is not None else "ran"
+            await self._leave(
+                Cause("shutdown", f"the workbench was closed while it {did}; it can be recovered")
+            )
         elif kind is StopKind.DEADLINE:
             seconds = self.record.limits.timeout_seconds
             await self._fail(Cause("deadline", f"Execution deadline exceeded: {seconds} s are used up"))
+        elif kind is StopKind.EXPIRED and self.record.waiting is not None:
+            wait = self.record.waiting
+            notes = {wait.step_id: ChildNote(status=StepStatus.EXPIRED)}
+            self._finish(Event.WAIT_EXPIRED, expired_cause(wait), notes)
         else:
-            notes, uncertain = await self._stop_children()
+            await self._close_worker()
+            notes, uncertain = await self._calls.stop()
             cause = Cause("cancelled", "a cancel was asked for; what Agents did is not undone")
             if uncertain:
-                self._finish(Event.UNCERTAIN, _uncertain_cause(uncertain, cause), notes=notes)
+                self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, cause), notes)
             else:
-                self._finish(Event.CANCEL, cause, notes=notes)
+                self._finish(Event.CANCEL, cause, notes)
 
     async def _worker_died(self, death: WorkerDied) -> None:
-        if death.reason in (WorkerDeath.CPU_LIMIT, WorkerDeath.TURN_LIMIT, WorkerDeath.PROTOCOL):
+        limit = (WorkerDeath.CPU_LIMIT, WorkerDeath.TURN_LIMIT, WorkerDeath.PROTOCOL)
+        if death.reason in limit or self._replaying:
+            # A worker that dies again in the replay of what it died of before will always die there.
             await self._fail(Cause(death.reason.value, death.message))
         else:
-            await self._leave(Cause("worker_died", f"{death.message}; the run can be recovered"))
+            await self._leave(Cause("worker_died", f"{death.message} The run can be recovered"))
 
     async def _leave(self, cause: Cause) -> None:
         """Leave the run to a later owner: children go on or not without us; what is known is committed."""
-        admitting = [c.task for c in self._children.values() if c.phase is Phase.ADMITTING and c.task]
-        if admitting:
-            await asyncio.wait(admitting, timeout=self.record.limits.admission_timeout_seconds)
-        notes = {c.step_id: c.note() for c in self._children.values() if c.view is not None}
-        self._finish(Event.OWNER_GONE, cause, notes=notes)
+        notes = await self._calls.leave()
+        self._finish(Event.OWNER_GONE, cause, notes)
 
-    async def _stop_children(self) -> tuple[dict[str, ChildNote], list[Child]]:
-        """Stop the worker, interrupt and observe every child that may run.
-
-        Returns what became known by step id, and the children whose outcome stays uncertain; those keep
-        their concurrency place.
-        """
-        await self._close_worker()
-        started = [child for child in self._children.values() if child.phase is not Phase.QUEUED]
-        self._queue.clear()
-        if started:
-            await asyncio.gather(*(child.stop(self.runs) for child in started))
-        notes = {child.step_id: child.note(settled=True) for child in started}
-        uncertain = [
-            child for child in started if child.outcome and child.outcome.kind is OutcomeKind.UNCERTAIN
-        ]
-        for child in started:
-            if child not in uncertain:
-                self._give_back(child)
-        return notes, uncertain
-
-    def _finish(
-        self,
-        event: Event,
-        cause: Cause | None,
-        *,
-        notes: dict[str, ChildNote] | None = None,
-        body: bytes | None = None,
-        position: tuple[int, int] | None = None,
-        waiting: Wait | None = None,
-        result: Any = None,
-    ) -> None:
-        """Commit the run's new state, with its end frame where the state is final, in one transaction."""
-        state = transition(self.record.state, event)
-        at = now()
-        side = Side(children=notes or {}, position=position)
-        frames: list[Frame] = []
-        marks: list[Mark] = []
-        if state.final:
-            if body is None:
-                error = (
-                    {"code": cause.code, "message": cause.message, "name": "WorkflowError"} if cause else {}
-                )
-                body = jsontext.encode({"by": "engine", "error": error, "ok": False})
-            frames.append(self._journal.frame(FrameKind.END, body, at, side))
-        elif notes:
-            marks.append(self._journal.mark(at, side))
-        completed = event is Event.COMPLETE
-        record = self._next(
-            event, cause=cause, waiting=waiting, result=result if completed else None, has_result=completed
-        )
-        self._commit(frames=frames, marks=marks, record=record)
-
-    # Writing.
-
-    def _next(self, event: Event, **changes: Any) -> RunRecord:
-        at = now()
-        state = transition(self.record.state, event)
-        since = at if state is not self.record.state else self.record.since
-        return msgspec.structs.replace(
-            self.record,
-            state=state,
-            revision=self.record.revision + 1,
-            since=since,
-            last_progress=at,
-            **changes,
-        )
-
-    def _write(self, event: Event, **changes: Any) -> None:
-        self._commit(record=self._next(event, **changes))
-
-    def _commit(
-        self,
-        *,
-        frames: list[Frame] | None = None,
-        marks: list[Mark] | None = None,
-        admissions: list[Child] | None = None,
-        record: RunRecord | None = None,
-    ) -> None:
-        self._store.commit(
-            self.record.run_id,
-            frames=frames or (),
-            marks=marks or (),
-            admissions=[(child.step_id, child.attempt) for child in admissions or ()],
-            record=record,
-        )
-        if record is not None:
-            self.record = record
-        self._changed(self.record.run_id)
-
-    def _check_journal(self, more: int) -> None:
-        if self._journal.bytes + more > limits.JOURNAL_BYTES - END_RESERVE:
-            raise Fault(
-                "journal_full",
-                f"the journal would pass {limits.JOURNAL_BYTES // 1024:,} KiB. "
-                "Pass smaller tasks and outputs, or split the workflow",
-            )
+    def _finish(self, event: Event, cause: Cause, notes: dict[str, ChildNote], **changes: Any) -> None:
+        self._writer.finish(event, cause, notes=notes, **suspended(self.record), **changes)
 
     # Waking and stopping.
 
@@ -547,37 +413,14 @@ class Supervisor:
         if self._stop is not None:
             raise _Stopped(self._stop)
 
-    def _start_clock(self) -> None:
-        self._deadline = boot_time() + self.record.limits.timeout_seconds
-        self._tick()
-
-    def _tick(self) -> None:
-        """Look at the boot-time clock at least once a second: a loop timer does not count time asleep."""
-        left = self._deadline - boot_time()
-        if left <= 0:
-            self.request_stop(StopKind.DEADLINE)
-            return
-        self._timer = asyncio.get_running_loop().call_later(min(left, 1.0), self._tick)
-
     async def _close_worker(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
 
-    def _give_back(self, child: Child) -> None:
-        if child.holds_place:
-            child.holds_place = False
-            self._active -= 1
-            self._slots.give_back()
 
-    def _release_places(self) -> None:
-        """Give back the places of children that this supervisor leaves; uncertain ones keep theirs."""
-        if self.record.state is not RunState.NEEDS_RECONCILIATION:
-            for child in self._children.values():
-                self._give_back(child)
-
-
-def _uncertain_cause(children: list[Child], original: Cause | None) -> Cause:
+def uncertain_cause(children: Sequence[Child], original: Cause | None) -> Cause:
+    """Why a run needs reconciliation, naming the steps and, where there is one, what it was stopping for."""
     first = children[0]
     names = ", ".join(child.step_id for child in children)
     why = first.outcome.message if first.outcome is not None else "its outcome is unknown"
@@ -586,3 +429,14 @@ def _uncertain_cause(children: list[Child], original: Cause | None) -> Cause:
         message += f". It was stopping because: {original.message}"
     line, column = first.position if first.position is not None else (None, None)
     return Cause("uncertain", message, line, column)
+
+
+def divergence_cause(divergence: Divergence) -> Cause:
+    """Why a run cannot go on: the script asks for something else than what is recorded."""
+    what = "; ".join(item.path for item in divergence.differences[:3]) or "a frame too many or too few"
+    return Cause(
+        "diverged",
+        f"the replay differs from the journal at frame {divergence.frame} ({what}); no new effect was started",
+        divergence.line,
+        divergence.column,
+    )

@@ -53,6 +53,8 @@ class Side(msgspec.Struct, frozen=True, omit_defaults=True):
     positions: tuple[tuple[int, int] | None, ...] = ()
     admitting: tuple[str, ...] = ()
     children: Mapping[str, ChildNote] = {}
+    #: Step ids that a person attested not to have run: they may be admitted once more.
+    readmitted: tuple[str, ...] = ()
     position: tuple[int, int] | None = None
 
 

@@ -8,18 +8,39 @@ divergence: recovery goes on from exactly that place with the same worker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from .. import jsontext
+from ..limits import FRAME_BYTES
+from ..worker.ahead import ReplayWorker
 from ..worker.process import RequestFrame, Turn, Worker
-from .frames import Frame, FrameKind
+from .frames import Frame, FrameKind, pack_results
 
 _MISSING: Final = {"$type": "missing"}
 MOST_DIFFERENCES: Final = 50
+#: How a script ends at a bound that depends on the machine, or that replay sets laxer.
+LIMIT_CODES: Final = frozenset({"time_limit", "memory_limit", "stack_limit", "job_limit"})
+
+#: Turns a recorded response body into the one that JavaScript is given (captured bytes are put in).
+Expand = Callable[[bytes], bytes]
+
+
+class _Result(msgspec.Struct):
+    id: int
+
+
+class _Response(msgspec.Struct):
+    results: list[_Result]
+    more: bool = False
+
+
+#: Reads only what the order of a replay depends on.
+_RESPONSE: Final = msgspec.json.Decoder(_Response)
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -35,7 +56,9 @@ class Divergence(msgspec.Struct, frozen=True):
 
     ``frame`` is the number of the first frame that differs, ``agreed`` that of the last one that agreed.
     ``recorded`` or ``now`` is None where that side has nothing at this place. ``line`` and ``column`` are
-    where the script is now, or was when the frame was recorded.
+    where the script is now, or was when the frame was recorded. ``call`` counts the calls, from 0 over the
+    whole run, up to the first one of this frame that differs. ``locals`` are the variables in sight where
+    that call was made, once somebody looked (debugger.explain).
     """
 
     frame: int
@@ -45,13 +68,16 @@ class Divergence(msgspec.Struct, frozen=True):
     recorded: Any
     now: Any
     differences: tuple[Difference, ...]
+    call: int | None = None
+    locals: dict[str, Any] | None = None
 
 
 class Ending(StrEnum):
-    """How a replay ended without diverging."""
+    """How a replay ended without diverging. LIMIT: a bound of the machine was reached, which proves nothing."""
 
     COMPLETE = "complete"
     ENDS_EARLY = "ends_early"
+    LIMIT = "limit"
 
 
 class ReplayEnd(msgspec.Struct, frozen=True):
@@ -59,13 +85,15 @@ class ReplayEnd(msgspec.Struct, frozen=True):
 
     ``next_turn`` is what the script did beyond the journal: requests that no frame recorded, or its end. It is
     None where the script waits for responses that the journal does not hold. ``unanswered`` lists the calls
-    that were recorded and have no recorded response, in their order.
+    that were recorded and have no recorded response, in their order. ``frames`` counts those of the journal,
+    ``agreed`` is the number of the last one that agreed.
     """
 
     ending: Ending
     frames: int
     next_turn: Turn | None
     unanswered: tuple[dict[str, Any], ...]
+    agreed: int = 0
 
 
 class Diverged(Exception):
@@ -77,47 +105,66 @@ class Diverged(Exception):
 
 
 class Replayer:
-    """Replays ``frames`` (from frame 0 on) in ``worker``, which was started and has not yet run."""
+    """Replays ``frames`` (from frame 0 on) in ``worker``, which was started and has not yet run.
 
-    def __init__(self, worker: Worker, frames: Sequence[Frame]) -> None:
+    A ReplayWorker gets the recorded responses ahead and needs no round trip a turn; after ``run`` both kinds
+    of worker stand where the journal ends. ``expand`` is applied to the bodies that the script is given.
+    """
+
+    def __init__(self, worker: Worker, frames: Sequence[Frame], expand: Expand | None = None) -> None:
         self.worker = worker
         self.frames = frames
         self.position = 1
+        self.expand = expand
         self._open: dict[int, dict[str, Any]] = {}
+        self._calls = 0
+        self._limited = False
 
     async def run(self) -> ReplayEnd:
         """Go to the end of the journal. Raises Diverged, and WorkerDied where the worker does not survive."""
-        turn = await self.worker.first_turn()
+        worker = self.worker
+        ahead = isinstance(worker, ReplayWorker)
+        if isinstance(worker, ReplayWorker):
+            worker.run_ahead(response_batches(self.frames, self.expand))
+            turn = await worker.next_turn()
+        else:
+            turn = await worker.first_turn()
         while True:
-            ahead = self.match(turn)
-            if ahead is not None:
-                return self._end(Ending.ENDS_EARLY, ahead)
-            if turn.end is not None:
-                return self._end(Ending.COMPLETE, None)
+            beyond = self.match(turn)
+            if beyond is not None:
+                return self._end(Ending.ENDS_EARLY, beyond)
+            if self._limited or turn.end is not None:
+                return self._end(Ending.LIMIT if self._limited else Ending.COMPLETE, None)
             batch = self.batch()
             if batch is None:
                 ended = self.position < len(self.frames)
                 return self._end(Ending.COMPLETE if ended else Ending.ENDS_EARLY, None)
-            turn = await self.worker.give(batch)
+            if isinstance(worker, ReplayWorker) and ahead:
+                turn = await worker.next_turn()
+            else:
+                turn = await worker.give(expanded(batch, self.expand))
 
     def match(self, turn: Turn) -> Turn | None:
         """Compare one turn with the next recorded frames.
 
-        Returns None where it was recorded whole, or the turn itself where the journal ends before it.
+        Returns None where it was recorded whole, or where a limit ended either side; otherwise what of the
+        turn lies beyond the journal. Raises Diverged.
         """
         for index, request in enumerate(turn.requests):
             frame = self._next()
             if frame is None:
-                if index:
-                    self._diverge(None, request)
-                return turn
+                return replace(turn, requests=turn.requests[index:])
             if frame.kind is not FrameKind.REQUEST:
                 if self._engine_end(frame):
+                    return None
+                if frame.kind is FrameKind.END and limit_code(frame.body) is not None:
+                    self._limited = True
                     return None
                 self._diverge(frame, request)
             if frame.body != request.body:
                 self._diverge(frame, request)
             for call in request.calls:
+                self._calls += 1
                 if "id" in call:
                     self._open[call["id"]] = call
             self.position += 1
@@ -125,22 +172,25 @@ class Replayer:
             return None
         frame = self._next()
         if frame is None:
-            return turn
-        if frame.kind is FrameKind.END and not self._engine_end(frame) and frame.body != turn.end.body:
-            raise Diverged(
-                self._divergence(frame, jsontext.parse(turn.end.body, "the end"), turn.end.position)
-            )
-        if frame.kind is not FrameKind.END:
-            raise Diverged(
-                self._divergence(frame, jsontext.parse(turn.end.body, "the end"), turn.end.position)
-            )
+            return replace(turn, requests=())
+        if self._only_one_limited(frame, turn):
+            self._limited = True
+            return None
+        if frame.kind is not FrameKind.END or (
+            not self._engine_end(frame) and frame.body != turn.end.body and not _same_limit(frame, turn)
+        ):
+            now = jsontext.parse(turn.end.body, "the end")
+            raise Diverged(self._divergence(frame, now, turn.end.position))
         self.position += 1
-        self._check_surplus()
+        surplus = self._next()
+        if surplus is not None:
+            self._diverge(surplus, None)
         return None
 
     def batch(self) -> list[bytes] | None:
-        """The next recorded response batch, or None where the journal holds none (more)."""
+        """The next recorded response batch, or None where the journal holds none, or not the whole of it."""
         bodies: list[bytes] = []
+        answered: list[int] = []
         while True:
             frame = self._next()
             if frame is None:
@@ -149,14 +199,16 @@ class Replayer:
                 return None
             if frame.kind is not FrameKind.RESPONSE:
                 self._diverge(frame, None)
-            body = jsontext.parse(frame.body, f"frame {frame.number}")
-            for result in body.get("results", ()):
-                if result.get("id") not in self._open:
+            body = _RESPONSE.decode(frame.body)
+            for result in body.results:
+                if result.id not in self._open or result.id in answered:
                     self._diverge(frame, None)
-                del self._open[result["id"]]
+                answered.append(result.id)
             bodies.append(frame.body)
             self.position += 1
-            if not body.get("more"):
+            if not body.more:
+                for call_id in answered:
+                    del self._open[call_id]
                 return bodies
 
     def _next(self) -> Frame | None:
@@ -166,25 +218,31 @@ class Replayer:
         """Whether the engine, not the script, ended the recorded run here."""
         return frame.kind is FrameKind.END and jsontext.parse(frame.body, "the end").get("by") == "engine"
 
-    def _check_surplus(self) -> None:
-        frame = self._next()
-        if frame is not None:
-            self._diverge(frame, None)
+    def _only_one_limited(self, frame: Frame, turn: Turn) -> bool:
+        """Whether a bound of the machine ended one side here and not the other."""
+        assert turn.end is not None
+        recorded = limit_code(frame.body) if frame.kind is FrameKind.END else None
+        return recorded != limit_code(turn.end.body)
 
     def _end(self, ending: Ending, turn: Turn | None) -> ReplayEnd:
-        return ReplayEnd(ending, len(self.frames), turn, tuple(self._open.values()))
+        return ReplayEnd(ending, len(self.frames), turn, tuple(self._open.values()), self.position - 1)
 
-    def _diverge(self, frame: Frame | None, request: RequestFrame | None) -> None:
+    def _diverge(self, frame: Frame | None, request: RequestFrame | None) -> NoReturn:
         now = None if request is None else jsontext.parse(request.body, "a request")
+        index = _first_difference(frame, request)
         position = None
         if request is not None:
-            position = next((place for place in request.positions if place is not None), None)
-        raise Diverged(self._divergence(frame, now, position))
+            places = request.positions[index:] or request.positions
+            position = next((place for place in places if place is not None), None)
+        raise Diverged(self._divergence(frame, now, position, self._calls + index))
 
-    def _divergence(self, frame: Frame | None, now: Any, position: tuple[int, int] | None) -> Divergence:
+    def _divergence(
+        self, frame: Frame | None, now: Any, position: tuple[int, int] | None, call: int | None = None
+    ) -> Divergence:
         recorded = None if frame is None else jsontext.parse(frame.body, f"frame {frame.number}")
         if position is None and frame is not None:
             position = next((place for place in frame.side.positions if place is not None), None)
+            position = position or frame.side.position
         line, column = position if position is not None else (None, None)
         return Divergence(
             frame=self.position,
@@ -194,7 +252,58 @@ class Replayer:
             recorded=recorded,
             now=now,
             differences=tuple(differences(recorded, now)),
+            call=call,
         )
+
+
+def limit_code(body: bytes) -> str | None:
+    """The code of LIMIT_CODES by which an end body says that the script ended, or None."""
+    end = jsontext.parse(body, "the end")
+    code = (end.get("error") or {}).get("code") if end.get("by") == "script" else None
+    return code if code in LIMIT_CODES else None
+
+
+def _same_limit(frame: Frame, turn: Turn) -> bool:
+    assert turn.end is not None
+    recorded = limit_code(frame.body)
+    return recorded is not None and recorded == limit_code(turn.end.body)
+
+
+def _first_difference(frame: Frame | None, request: RequestFrame | None) -> int:
+    """The index of the first call in which a recorded request frame and the one of now differ."""
+    if frame is None or request is None or frame.kind is not FrameKind.REQUEST:
+        return 0
+    recorded = jsontext.parse(frame.body, f"frame {frame.number}").get("calls", [])
+    for index, call in enumerate(request.calls):
+        if index >= len(recorded) or recorded[index] != call:
+            return index
+    return max(len(request.calls) - 1, 0)
+
+
+def expanded(bodies: Sequence[bytes], expand: Expand | None) -> list[bytes]:
+    """One batch as JavaScript is given it. Bodies that no longer fit a frame are packed anew."""
+    if expand is None:
+        return list(bodies)
+    given = [expand(body) for body in bodies]
+    if all(len(body) <= FRAME_BYTES for body in given):
+        return given
+    results = [jsontext.encode(result) for body in given for result in jsontext.parse(body)["results"]]
+    return pack_results(results, FRAME_BYTES)
+
+
+def response_batches(frames: Sequence[Frame], expand: Expand | None = None) -> list[list[bytes]]:
+    """The response batches of a journal in order, as JavaScript is given them; a batch that was cut is left out."""
+    batches: list[list[bytes]] = []
+    bodies: list[bytes] = []
+    for frame in frames:
+        if frame.kind is not FrameKind.RESPONSE:
+            bodies = []
+            continue
+        bodies.append(frame.body)
+        if not _RESPONSE.decode(frame.body).more:
+            batches.append(expanded(bodies, expand))
+            bodies = []
+    return batches
 
 
 def differences(recorded: Any, now: Any) -> list[Difference]:

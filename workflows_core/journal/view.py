@@ -7,7 +7,7 @@ costs only what that frame changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from .. import jsontext
 from ..model import (
     Cause,
+    Decision,
     FrameView,
     LogLine,
     RunRecord,
@@ -33,6 +34,9 @@ STEP_KINDS = {
     "checkpoint": StepKind.CHECKPOINT,
     "capture": StepKind.CAPTURE,
 }
+
+
+_WAITS = (StepKind.PAUSE, StepKind.CHECKPOINT)
 
 
 class RunReducer:
@@ -104,13 +108,15 @@ class RunReducer:
                     step_id=step_id,
                     kind=kind,
                     attempt=1,
-                    status=StepStatus.QUEUED,
+                    status=StepStatus.WAITING if kind in _WAITS else StepStatus.QUEUED,
                     agent_ref=call.get("agent_ref"),
+                    artifact_version=call.get("artifact_version"),
+                    call_id=call["id"],
                     line=line,
                     column=column,
                     requested_at=frame.at,
                     request_frame=frame.number,
-                    input=call.get("task"),
+                    input=_input(call),
                 )
                 names.append(step_id)
             else:
@@ -127,15 +133,7 @@ class RunReducer:
                 continue
             names.append(step.step_id)
             if result.get("ok"):
-                value = result.get("value") or {}
-                changes: dict[str, Any] = {
-                    "status": StepStatus.COMPLETED,
-                    "output": value.get("output"),
-                    "has_output": "output" in value,
-                    "artifact_version": value.get("artifactVersion"),
-                    "thread_id": value.get("threadId", step.thread_id),
-                    "child_run_id": value.get("runId", step.child_run_id),
-                }
+                changes: dict[str, Any] = _answered(step, result.get("value") or {})
             else:
                 error = result.get("error") or {}
                 changes = {
@@ -143,7 +141,7 @@ class RunReducer:
                     "error": Cause(str(error.get("code", "")), str(error.get("message", ""))),
                 }
             self._steps[step.step_id] = msgspec.structs.replace(
-                step, response_frame=frame.number, finished_at=frame.at, **changes
+                step, response_frame=frame.number, finished_at=frame.at, undelivered=None, **changes
             )
         return " ".join(names)
 
@@ -152,13 +150,25 @@ class RunReducer:
             step = self._steps.get(step_id)
             if step is not None and step.status is StepStatus.QUEUED:
                 self._steps[step_id] = msgspec.structs.replace(step, status=StepStatus.RUNNING, started_at=at)
+        for step_id in side.readmitted:
+            step = self._steps.get(step_id)
+            if step is not None:
+                self._steps[step_id] = msgspec.structs.replace(
+                    step,
+                    status=StepStatus.QUEUED,
+                    child_run_id=None,
+                    started_at=None,
+                    finished_at=None,
+                    error=None,
+                    readmitted=step.readmitted + 1,
+                )
         for step_id, note in side.children.items():
             step = self._steps.get(step_id)
             if step is not None:
                 self._steps[step_id] = _noted(step, note)
 
-    def view(self, record: RunRecord) -> RunView:
-        """The view of ``record`` with the journal fed so far."""
+    def view(self, record: RunRecord, receipts: Sequence[Decision] = ()) -> RunView:
+        """The view of ``record`` with the journal fed so far, and the receipts of its decisions."""
         owned = record.state.owned
         steps = tuple(step if owned else _settled(step, record.state) for step in self._steps.values())
         return RunView(
@@ -171,6 +181,8 @@ class RunReducer:
             agents=record.agents,
             options=record.options,
             limits=record.limits,
+            definition=record.definition,
+            receipts=tuple(receipts),
         )
 
 
@@ -214,6 +226,39 @@ def _summary_fields(record: RunRecord, last_at: int) -> dict[str, Any]:
     }
 
 
+def _input(call: Mapping[str, Any]) -> Any:
+    """What the script passed: an agent's task, or the names that a checkpoint or a capture refers to."""
+    op = call.get("op")
+    if op == "checkpoint":
+        return {"sourceStepId": call.get("source_step_id"), "artifactVersion": call.get("artifact_version")}
+    if op == "capture":
+        return {"sourceStepId": call.get("source_step_id"), "path": call.get("path")}
+    return call.get("task")
+
+
+def _answered(step: StepView, value: Mapping[str, Any]) -> dict[str, Any]:
+    """What a successful response says of a step."""
+    if step.kind is StepKind.PAUSE:
+        return {"status": StepStatus.COMPLETED}
+    if step.kind is StepKind.CHECKPOINT:
+        return {"status": StepStatus.APPROVED}
+    if step.kind is StepKind.CAPTURE:
+        return {
+            "status": StepStatus.COMPLETED,
+            "output": dict(value),
+            "has_output": True,
+            "artifact_version": value.get("artifactVersion"),
+        }
+    return {
+        "status": StepStatus.COMPLETED,
+        "output": value.get("output"),
+        "has_output": "output" in value,
+        "artifact_version": value.get("artifactVersion"),
+        "thread_id": value.get("threadId", step.thread_id),
+        "child_run_id": value.get("runId", step.child_run_id),
+    }
+
+
 def _noted(step: StepView, note: ChildNote) -> StepView:
     changes: dict[str, Any] = {}
     for field in ("thread_id", "child_run_id", "badge", "started_at", "finished_at", "status", "error"):
@@ -226,6 +271,7 @@ def _noted(step: StepView, note: ChildNote) -> StepView:
         changes["output"] = note.result.get("output")
         changes["has_output"] = "output" in note.result
         changes["artifact_version"] = note.result.get("artifactVersion")
+        changes["undelivered"] = note.result
     return msgspec.structs.replace(step, **changes)
 
 

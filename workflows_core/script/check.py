@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import jsontext, limits
 from ..errors import ScriptRefused
@@ -24,22 +24,31 @@ from .rules.paths import check_approvals, check_paths, check_waits
 from .rules.promises import check_promises
 from .rules.steps import check_steps
 from .source import parse, prove_function_body, script_bytes
-from .steps import StepSite, api_steps, calls_bound
+from .steps import Completion, StepSite, api_completions, api_steps, calls_bound
+
+if TYPE_CHECKING:
+    from ..worker.outcome import SyntaxProblem, WorkerDied
 
 __all__ = [
     "RULES",
+    "Completion",
     "Edit",
     "Fix",
     "Problem",
     "RuleInfo",
     "StepSite",
+    "api_completions",
     "api_steps",
     "apply_fix",
     "calls_bound",
     "check_script",
     "check_static",
+    "for_the_engine",
+    "with_verdict",
 ]
 
+#: Problems of scripts that are not given to the engine.
+_NOT_FOR_THE_ENGINE = frozenset({"not-text", "one-function-body", "script-too-large"})
 #: Text longer than this is not analysed; its size is the problem.
 _MOST_CHARACTERS = 4 * limits.SCRIPT_BYTES
 
@@ -62,9 +71,7 @@ def check_static(
     try:
         prove_function_body(script)
     except ScriptRefused as error:
-        rule = "not-text" if error.code == "not_text" else "one-function-body"
-        problems.append(Problem(rule, "error", error.line or 1, error.column or 1, _sentence(error)))
-        return _sorted(problems)
+        return _sorted([*problems, _refusal(error)])
     analysis = Analysis(script, UNKNOWN if args is None else args)
     _rules(analysis, agents, max_calls)
     return _sorted([*problems, *analysis.problems])
@@ -75,20 +82,41 @@ async def check_script(
 ) -> list[Problem]:
     """``check_static`` and the engine's own compile; costs a worker process of a few milliseconds."""
     problems = check_static(script, agents=agents, max_calls=max_calls, args=args)
-    if any(problem.rule in ("not-text", "one-function-body", "script-too-large") for problem in problems):
+    if not for_the_engine(problems):
         return problems
-    from ..worker.process import compile_script  # a check by reading alone starts no process
+    from ..worker.process import WorkerDied, compile_script  # a check by reading alone starts no process
 
-    found = await compile_script(script)
-    if found is None:
+    verdict: SyntaxProblem | ScriptRefused | WorkerDied | None
+    try:
+        verdict = await compile_script(script)
+    except (ScriptRefused, WorkerDied) as error:
+        verdict = error
+    return with_verdict(script, problems, verdict)
+
+
+def for_the_engine(problems: Collection[Problem]) -> bool:
+    """Whether a script with these problems of ``check_static`` is one that the engine may be given."""
+    return not any(problem.rule in _NOT_FOR_THE_ENGINE for problem in problems)
+
+
+def with_verdict(
+    script: str, problems: list[Problem], verdict: SyntaxProblem | ScriptRefused | WorkerDied | None
+) -> list[Problem]:
+    """The problems with what the engine said, or why it said nothing; None: it compiles the script."""
+    if verdict is None:
         return problems
+    if isinstance(verdict, ScriptRefused):
+        return _sorted([*problems, _refusal(verdict)])
+    if isinstance(verdict, Exception):
+        message = f"the engine gave up compiling this script: {verdict.message}"
+        return _sorted([*problems, Problem("syntax", "error", 1, 1, message)])
     source = parse(script)
-    line, column = source.position(source.offset(found.line or 1, found.column or 1))
-    message = found.message
-    if source.scan.unclosed is not None:
-        opened = source.scan.unclosed
-        where = "line {}, column {}".format(*source.character_position(opened))
-        message = f"{message} (the '{script[opened]}' at {where} is not closed)"
+    line, column = source.position(source.offset(verdict.line or 1, verdict.column or 1))
+    message = verdict.message.rstrip(".")
+    unclosed = source.scan.unclosed
+    if unclosed is not None:
+        opened_line, opened_column = source.character_position(unclosed)
+        message += f"; '{script[unclosed]}' was opened at line {opened_line}, column {opened_column}"
     return _sorted([*problems, Problem("syntax", "error", line, column, message)])
 
 
@@ -161,10 +189,11 @@ def _size(script: str) -> list[Problem]:
     return [Problem("script-too-large", "error", 1, 1, message)]
 
 
-def _sentence(error: ScriptRefused) -> str:
-    """The sentence without its place, which a problem carries by itself."""
-    place = f"line {error.line}, column {error.column}: "
-    return error.message.removeprefix(place)
+def _refusal(error: ScriptRefused) -> Problem:
+    """A refused script as a problem, its sentence without the place, which the problem carries by itself."""
+    line, column = error.line or 1, error.column or 1
+    rule = "not-text" if error.code == "not_text" else "one-function-body"
+    return Problem(rule, "error", line, column, error.message.removeprefix(f"line {line}, column {column}: "))
 
 
 def _sorted(problems: list[Problem]) -> list[Problem]:

@@ -187,4 +187,6 @@ def _exits(node: Node | None) -> bool:
 
 
 def _leaves(node: Node) -> bool:
+    if node.kind == "statement_block" and node.children:
+        node = node.children[-1]
     return node.kind in _EXITS or node.kind in ("break_statement", "continue_statement")

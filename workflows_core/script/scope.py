@@ -119,6 +119,10 @@ class Scopes:
         """The binding that a name's node declares or refers to; None for a global and for any other node."""
         return self._found.get(node)
 
+    def scope_of(self, node: Node) -> Scope:
+        """The scope that the children of ``node`` are in."""
+        return self._scope_of[node]
+
     def read(self, node: Node) -> Binding | None:
         """The binding whose value a name's node reads; None where it declares, only assigns, or is a global."""
         if node in self._declared or node in self._only_written:
@@ -164,6 +168,13 @@ class Scopes:
                 word = "const"
             holder = scope.function if word == "var" else scope
             self._declare_pattern(node.field("name"), word, node, holder)
+        elif kind in ("import_clause", "namespace_import", "import_specifier"):
+            # A script cannot import, and says so once: the names themselves are not unknown as well.
+            for child in node.children[-1:] if kind == "import_specifier" else node.children:
+                if child.kind == "identifier":
+                    self._declare(child, "const", node, scope)
+            if kind == "import_specifier":
+                self._declared.update(node.children)
         elif kind in _NAMES:
             self._uses.append((node, scope))
         self._scope_of[node] = scope

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 import tree_sitter_javascript
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Tree
 
 from .. import jsontext
 from ..errors import ScriptRefused
@@ -22,12 +22,15 @@ _LANGUAGE: Final = Language(tree_sitter_javascript.language())
 #: The text that the worker puts around a script; the proof is about exactly this shape.
 PREFIX: Final = b'(async () => {"use strict";\n'
 SUFFIX: Final = b"\n})"
+_AWAIT = re.compile(rb"\bawait\s*[(\[]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Source:
     """One script, parsed. ``tree`` is the wrapped script; ``body`` the block of its function, or None.
 
+    ``awaits`` are the bytes at which the tree says ``void`` and the script says ``await``: tree-sitter reads
+    ``await (f)(x)`` as a call of something named await, and ``void`` has the same place in the grammar.
     ``body`` is None where the script is not provably one function body: its tree has another shape. ``whole`` is
     True where tree-sitter understood every token. Offsets are bytes of the script's UTF-8 unless named otherwise.
     """
@@ -43,7 +46,8 @@ class Source:
         comments, joins = self.scan.comments, self.scan.joins
         if not self.scan.certain:
             comments, joins = self._comments_of_tree(text), []
-        self.tree: Final = Parser(_LANGUAGE).parse(PREFIX + blanked(text, comments, joins) + SUFFIX)
+        wrapped = PREFIX + blanked(text, comments, joins) + SUFFIX
+        self.tree, self.awaits = _parsed(wrapped)
         self.whole: Final = not self.tree.root_node.has_error
         self.body: Final = self._only_function()
 
@@ -100,6 +104,28 @@ class Source:
             return None
         closed_by_suffix = body.end_byte == len(PREFIX) + len(self.data) + len(SUFFIX) - 1
         return body if closed_by_suffix and not body.children[-1].is_missing else None
+
+
+def _parsed(wrapped: bytes) -> tuple[Tree, frozenset[int]]:
+    tree = Parser(_LANGUAGE).parse(wrapped)
+    if tree.root_node.has_error or _AWAIT.search(wrapped) is None:
+        return tree, frozenset()
+    names: list[int] = []
+    stack = [tree.root_node]
+    while stack:
+        node = stack.pop()
+        if node.type == "identifier" and node.text == b"await":
+            names.append(node.start_byte)
+        stack.extend(node.named_children)
+    if not names:
+        return tree, frozenset()
+    changed = bytearray(wrapped)
+    for at in names:
+        changed[at : at + 5] = b"void "
+    again = Parser(_LANGUAGE).parse(bytes(changed))
+    if again.root_node.has_error:
+        return tree, frozenset()
+    return again, frozenset(at - len(PREFIX) for at in names)
 
 
 @lru_cache(maxsize=8)

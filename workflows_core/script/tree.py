@@ -105,6 +105,8 @@ def build(source: Source) -> Node:
             if field is not None and field not in parent.fields:
                 parent.fields[field] = Node(kind, raw.start_byte - shift, raw.end_byte - shift, parent)
         elif kind not in _COMMENTS and not (raw.end_byte <= shift):
+            if kind == "unary_expression" and raw.start_byte - shift in source.awaits:
+                kind = "await_expression"
             node = Node(kind, raw.start_byte - shift, raw.end_byte - shift, parent)
             parent.children.append(node)
             field = cursor.field_name

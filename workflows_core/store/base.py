@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..journal.frames import Frame, Mark
-from ..model import RunRecord
+from ..model import Attestation, Capture, Decision, Definition, RunRecord
 
 
 class Tombstone(msgspec.Struct, frozen=True):
@@ -24,6 +24,19 @@ class Tombstone(msgspec.Struct, frozen=True):
     request_id: str
     identity_hash: str
     deleted_at: int
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What one transaction writes for a run. ``admissions`` and ``readmissions`` are (step id, attempt)."""
+
+    frames: Sequence[Frame] = ()
+    marks: Sequence[Mark] = ()
+    admissions: Sequence[tuple[str, int]] = ()
+    readmissions: Sequence[tuple[str, int]] = ()
+    captures: Sequence[Capture] = ()
+    decision: Decision | None = None
+    attestation: Attestation | None = None
+    record: RunRecord | None = None
 
 
 class InboxRow(msgspec.Struct, frozen=True):
@@ -48,23 +61,35 @@ class WorkflowStore(Protocol):
     def create_run(self, record: RunRecord, script: str, start: Frame) -> None:
         """Insert a new run with its frame 0 in one transaction."""
 
-    def commit(
-        self,
-        run_id: str,
-        *,
-        frames: Sequence[Frame] = (),
-        marks: Sequence[Mark] = (),
-        admissions: Sequence[tuple[str, int]] = (),
-        record: RunRecord | None = None,
-    ) -> None:
-        """One transaction: frames, marks, admission intents as (step id, attempt), and the changed record.
+    def commit(self, run_id: str, batch: Batch) -> None:
+        """One transaction with everything in ``batch``.
 
-        ``record.revision`` must be one above the stored revision; otherwise Conflict and nothing is written.
+        ``batch.record.revision`` must be one above the stored revision; otherwise, and where a decision or an
+        admission stands already, Conflict is raised and nothing is written.
         """
 
     def load(self, run_id: str) -> RunRecord | None: ...
 
     def by_request(self, owner: str, request_id: str) -> RunRecord | Tombstone | None: ...
+
+    def decisions(self, run_id: str) -> list[Decision]: ...
+
+    def capture(self, run_id: str, version: str) -> Capture | None:
+        """The captured bytes of a version in one run."""
+
+    def capture_count(self, run_id: str) -> int: ...
+
+    def captured_bytes(self, owner: str) -> int: ...
+
+    def attestations(self, run_id: str) -> list[Attestation]: ...
+
+    def save_definition(self, definition: Definition, script: str) -> None:
+        """Insert a saved version; an identical one stays as it was."""
+
+    def definitions(self, owner: str) -> list[Definition]: ...
+
+    def expired_waits(self, at: int) -> list[RunRecord]:
+        """Recoverable records whose wait ended before ``at``."""
 
     def unfinished(self) -> list[RunRecord]:
         """Records in a state that only a living owner may hold."""

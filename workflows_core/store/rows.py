@@ -10,7 +10,7 @@ import msgspec
 from .. import jsontext
 from ..journal.frames import Frame, FrameKind, Mark, decode_side, encode_side
 from ..limits import Limits
-from ..model import Cause, RunRecord, RunState, Wait
+from ..model import Attestation, Capture, Cause, Decision, RunRecord, RunState, Wait
 from .base import InboxRow
 
 
@@ -28,6 +28,10 @@ class _Rest(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_run_id: str | None = None
     result: Any = None
     has_result: bool = False
+    definition: str | None = None
+    used: int = 0
+    active_since: int | None = None
+    configuration_components: Mapping[str, str] = {}
 
 
 RUN_COLUMNS: Final = (
@@ -36,6 +40,13 @@ RUN_COLUMNS: Final = (
 )
 FRAME_COLUMNS: Final = "number, kind, body, hash, at, side"
 MARK_COLUMNS: Final = "seq, after_frame, at, side"
+DECISION_COLUMNS: Final = "run_id, step_id, attempt, decision, sha256, reason, actor, review, decided_at"
+CAPTURE_COLUMNS: Final = (
+    "run_id, step_id, attempt, source_step_id, path, version, media_type, size, body, captured_at"
+)
+ATTESTATION_COLUMNS: Final = (
+    "run_id, step_id, attempt, outcome, reason, statement_hash, evidence_hash, actor, settles, attested_at"
+)
 INBOX_COLUMNS: Final = "id, kind, run_id, body, actor, created_at, settled_at, outcome, detail"
 
 _ENCODER = msgspec.json.Encoder()
@@ -60,6 +71,10 @@ def run_row(record: RunRecord, options_hash: str) -> tuple[Any, ...]:
         parent_run_id=record.parent_run_id,
         result=record.result,
         has_result=record.has_result,
+        definition=record.definition,
+        used=record.used,
+        active_since=record.active_since,
+        configuration_components=record.configuration_components,
     )
     return (
         record.run_id,
@@ -107,6 +122,10 @@ def run_record(row: Any, options: Mapping[str, Any]) -> RunRecord:
         parent_run_id=rest.parent_run_id,
         result=rest.result,
         has_result=rest.has_result,
+        definition=rest.definition,
+        used=rest.used,
+        active_since=rest.active_since,
+        configuration_components=rest.configuration_components,
     )
 
 
@@ -132,6 +151,93 @@ def mark_row(run_id: str, mark: Mark) -> tuple[Any, ...]:
 
 def mark(row: Any) -> Mark:
     return Mark(row[0], row[1], row[2], decode_side(row[3]))
+
+
+def decision_row(decision: Decision) -> tuple[Any, ...]:
+    return (
+        decision.run_id,
+        decision.step_id,
+        decision.attempt,
+        decision.decision,
+        decision.sha256,
+        decision.reason,
+        _ENCODER.encode(decision.actor),
+        _ENCODER.encode(decision.review),
+        decision.decided_at,
+    )
+
+
+def decision(row: Any) -> Decision:
+    return Decision(
+        run_id=row[0],
+        step_id=row[1],
+        attempt=row[2],
+        decision=row[3],
+        sha256=row[4],
+        reason=row[5],
+        actor=_OBJECT.decode(row[6]),
+        review=_OBJECT.decode(row[7]),
+        decided_at=row[8],
+    )
+
+
+def capture_row(capture: Capture) -> tuple[Any, ...]:
+    return (
+        capture.run_id,
+        capture.step_id,
+        capture.attempt,
+        capture.source_step_id,
+        capture.path,
+        capture.version,
+        capture.media_type,
+        len(capture.body),
+        capture.body,
+        capture.captured_at,
+    )
+
+
+def capture(row: Any) -> Capture:
+    return Capture(
+        run_id=row[0],
+        step_id=row[1],
+        attempt=row[2],
+        source_step_id=row[3],
+        path=row[4],
+        version=row[5],
+        media_type=row[6],
+        body=row[8],
+        captured_at=row[9],
+    )
+
+
+def attestation_row(attestation: Attestation) -> tuple[Any, ...]:
+    return (
+        attestation.run_id,
+        attestation.step_id,
+        attestation.attempt,
+        attestation.outcome,
+        attestation.reason,
+        attestation.statement_hash,
+        attestation.evidence_hash,
+        _ENCODER.encode(attestation.actor),
+        int(attestation.settles),
+        attestation.attested_at,
+    )
+
+
+def attestation(row: Any) -> Attestation:
+    return Attestation(
+        run_id=row[0],
+        step_id=row[1],
+        attempt=row[2],
+        outcome=row[3],
+        reason=row[4],
+        statement_hash=row[5],
+        evidence_hash=row[6],
+        actor=_OBJECT.decode(row[7]),
+        settles=bool(row[8]),
+        attested_at=row[9],
+    )
 
 
 def inbox(row: Any) -> InboxRow:

@@ -17,9 +17,20 @@ from ..errors import Conflict, StoreError, StoreFailed, StoreTooNew
 from ..journal.frames import Frame, Mark
 from ..journal.view import reduce_journal
 from ..jsontext import sha256
-from ..model import ACTIVE, DELETABLE, RunRecord, StepStatus, new_id, now
+from ..model import (
+    ACTIVE,
+    DELETABLE,
+    Attestation,
+    Capture,
+    Decision,
+    Definition,
+    RunRecord,
+    StepStatus,
+    new_id,
+    now,
+)
 from . import rows
-from .base import InboxRow, Tombstone
+from .base import Batch, InboxRow, Tombstone
 from .lock import ProcessLock, lock_path
 from .migrations import MIGRATIONS, NEWEST
 
@@ -182,28 +193,46 @@ class SqliteStore:
             )
             self._insert_frames(connection, record.run_id, (start,))
 
-    def commit(
-        self,
-        run_id: str,
-        *,
-        frames: Sequence[Frame] = (),
-        marks: Sequence[Mark] = (),
-        admissions: Sequence[tuple[str, int]] = (),
-        record: RunRecord | None = None,
-    ) -> None:
+    def commit(self, run_id: str, batch: Batch) -> None:
+        frames, marks = batch.frames, batch.marks
         name = frames[-1].kind.value if frames else ("mark" if marks else "record")
         with self._transaction(name) as connection:
             self._insert_frames(connection, run_id, frames)
             for mark in marks:
                 connection.execute("INSERT INTO marks VALUES (?, ?, ?, ?, ?)", rows.mark_row(run_id, mark))
-            if admissions:
+            for step_id, attempt in batch.readmissions:
+                connection.execute(
+                    "DELETE FROM admissions WHERE run_id = ? AND step_id = ? AND attempt = ?",
+                    (run_id, step_id, attempt),
+                )
+            if batch.admissions:
                 at = frames[-1].at if frames else marks[-1].at if marks else now()
-                for step_id, attempt in admissions:
+                for step_id, attempt in batch.admissions:
                     connection.execute(
                         "INSERT INTO admissions VALUES (?, ?, ?, ?)", (run_id, step_id, attempt, at)
                     )
-            if record is not None:
-                self._update(connection, record)
+            for capture in batch.captures:
+                connection.execute(
+                    f"INSERT INTO captures ({rows.CAPTURE_COLUMNS}) VALUES ({', '.join('?' * 10)})",
+                    rows.capture_row(capture),
+                )
+            if batch.decision is not None:
+                self._insert_decision(connection, batch.decision)
+            if batch.attestation is not None:
+                connection.execute(
+                    f"INSERT INTO attestations ({rows.ATTESTATION_COLUMNS}) VALUES ({', '.join('?' * 10)})",
+                    rows.attestation_row(batch.attestation),
+                )
+            if batch.record is not None:
+                self._update(connection, batch.record)
+
+    def _insert_decision(self, connection: sqlite3.Connection, decision: Decision) -> None:
+        inserted = connection.execute(
+            f"INSERT OR IGNORE INTO decisions ({rows.DECISION_COLUMNS}) VALUES ({', '.join('?' * 9)})",
+            rows.decision_row(decision),
+        ).rowcount
+        if inserted != 1:
+            raise Conflict(f"{decision.step_id} of run {decision.run_id} has a decision already")
 
     def _insert_frames(self, connection: sqlite3.Connection, run_id: str, frames: Sequence[Frame]) -> None:
         for frame in frames:
@@ -271,6 +300,85 @@ class SqliteStore:
             ).fetchall(),
         )
         return [self._record(row) for row in found]
+
+    def decisions(self, run_id: str) -> list[Decision]:
+        found = self._read(
+            "reading decisions",
+            lambda c: c.execute(
+                f"SELECT {rows.DECISION_COLUMNS} FROM decisions WHERE run_id = ? ORDER BY decided_at",
+                (run_id,),
+            ).fetchall(),
+        )
+        return [rows.decision(row) for row in found]
+
+    def capture(self, run_id: str, version: str) -> Capture | None:
+        row = self._read(
+            "reading a capture",
+            lambda c: c.execute(
+                f"SELECT {rows.CAPTURE_COLUMNS} FROM captures WHERE run_id = ? AND version = ? "
+                "ORDER BY capture_id LIMIT 1",
+                (run_id, version),
+            ).fetchone(),
+        )
+        return rows.capture(row) if row is not None else None
+
+    def capture_count(self, run_id: str) -> int:
+        row = self._read(
+            "counting captures",
+            lambda c: c.execute("SELECT count(*) FROM captures WHERE run_id = ?", (run_id,)).fetchone(),
+        )
+        return int(row[0])
+
+    def captured_bytes(self, owner: str) -> int:
+        row = self._read(
+            "counting captured bytes",
+            lambda c: c.execute(
+                "SELECT coalesce(sum(size), 0) FROM captures JOIN runs USING (run_id) WHERE owner = ?",
+                (owner,),
+            ).fetchone(),
+        )
+        return int(row[0])
+
+    def attestations(self, run_id: str) -> list[Attestation]:
+        found = self._read(
+            "reading attestations",
+            lambda c: c.execute(
+                f"SELECT {rows.ATTESTATION_COLUMNS} FROM attestations WHERE run_id = ? "
+                "ORDER BY attestation_id",
+                (run_id,),
+            ).fetchall(),
+        )
+        return [rows.attestation(row) for row in found]
+
+    def save_definition(self, definition: Definition, script: str) -> None:
+        with self._transaction("save definition") as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO contents VALUES (?, ?)", (definition.version, script.encode("utf-8"))
+            )
+            connection.execute(
+                "INSERT OR IGNORE INTO definitions VALUES (?, ?, ?, ?)",
+                (definition.owner, definition.name, definition.version, definition.saved_at),
+            )
+
+    def definitions(self, owner: str) -> list[Definition]:
+        found = self._read(
+            "reading definitions",
+            lambda c: c.execute(
+                "SELECT owner, name, version, saved_at FROM definitions WHERE owner = ? "
+                "ORDER BY name, saved_at DESC",
+                (owner,),
+            ).fetchall(),
+        )
+        return [Definition(owner=row[0], name=row[1], version=row[2], saved_at=row[3]) for row in found]
+
+    def expired_waits(self, at: int) -> list[RunRecord]:
+        return [
+            record
+            for record in self._select("state = 'recoverable'", [])
+            if record.waiting is not None
+            and record.waiting.expires_at is not None
+            and record.waiting.expires_at <= at
+        ]
 
     def unfinished(self) -> list[RunRecord]:
         states = sorted(state.value for state in ACTIVE)
@@ -355,7 +463,8 @@ class SqliteStore:
             connection.execute(
                 "DELETE FROM contents WHERE hash IN (?, ?) "
                 "AND NOT EXISTS (SELECT 1 FROM runs WHERE script_hash = contents.hash) "
-                "AND NOT EXISTS (SELECT 1 FROM runs WHERE options_hash = contents.hash)",
+                "AND NOT EXISTS (SELECT 1 FROM runs WHERE options_hash = contents.hash) "
+                "AND NOT EXISTS (SELECT 1 FROM definitions WHERE version = contents.hash)",
                 gone,
             )
 

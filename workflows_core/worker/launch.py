@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import _quickjs
 
@@ -43,32 +42,45 @@ _BOOT: Final = (
 )
 
 
+class Program(NamedTuple):
+    """The sources that make up a worker: modules of the child, and parts of the prelude, in their order."""
+
+    child: tuple[str, ...]
+    prelude: tuple[str, ...]
+
+
+#: What runs scripts, live and in replay. Other programs only look on; they are not in the runtime signature.
+PLAIN: Final = Program(CHILD_PARTS, PRELUDE_PARTS)
+
+
 @functools.cache
-def child_code() -> bytes:
+def child_code(program: Program = PLAIN) -> bytes:
     """The child's modules, compiled once in the life of this process."""
     return marshal.dumps(
         [
             compile((_HERE / name).read_bytes(), name, "exec", dont_inherit=True, optimize=2)
-            for name in CHILD_PARTS
+            for name in program.child
         ]
     )
 
 
 @functools.cache
-def prelude() -> bytes:
+def prelude(program: Program = PLAIN) -> bytes:
     """The JavaScript that runs before the script: an expression that yields the child's way in."""
-    parts = [(_HERE / name).read_bytes() for name in PRELUDE_PARTS]
+    parts = [(_HERE / name).read_bytes() for name in program.prelude]
     return b'(() => {\n"use strict";\n' + b"\n".join(parts) + b"\nreturn bridge;\n})()"
 
 
 @functools.cache
 def runtime_signature() -> str:
     """SHA-256 of all that decides how a script runs: our worker sources, the engine's name and version."""
+    from importlib import metadata  # costs as much as the rest of this module, and a check needs no signature
+
     sources = {name: sha256((_HERE / name).read_bytes()) for name in (*CHILD_PARTS, *PRELUDE_PARTS)}
     return sha256(encode({"sources": sources, "engine": [DISTRIBUTION, metadata.version(DISTRIBUTION)]}))
 
 
-def set_up(script: str, last: bytes, limits: Limits, factor: int) -> bytes:
+def set_up(script: str, last: bytes, limits: Limits, factor: int, program: Program = PLAIN) -> bytes:
     """Everything a worker reads before it answers that it is ready, in one piece.
 
     ``last`` is the frame that says what is wanted. Raises ScriptRefused for text that no engine can be given.
@@ -91,10 +103,10 @@ def set_up(script: str, last: bytes, limits: Limits, factor: int) -> bytes:
     )
     return b"".join(
         (
-            child_code(),
+            child_code(program),
             pack(protocol.LIMITS, " ".join(map(str, numbers)).encode()),
             pack(protocol.LIBRARY, os.fsencode(_quickjs.__file__)),
-            pack(protocol.PRELUDE, prelude()),
+            pack(protocol.PRELUDE, prelude(program)),
             pack(protocol.SCRIPT, source),
             last,
         )
@@ -129,7 +141,7 @@ class Spawned:
             os.close(fd)
 
 
-def spawn(first: bytes) -> tuple[Spawned, int]:
+def spawn(first: bytes, program: Program = PLAIN) -> tuple[Spawned, int]:
     """Start a process with as much of ``first`` on its standard input as the pipe takes, and say how much.
 
     The process has its own session, an empty directory, the smallest environment, and no open file beside its
@@ -151,7 +163,7 @@ def spawn(first: bytes) -> tuple[Spawned, int]:
         # The process keeps the directory it started in, although nothing leads there any more.
         theirs.callback(os.rmdir, directory)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", _BOOT.format(len(child_code()))],
+            [sys.executable, "-I", "-S", "-c", _BOOT.format(len(child_code(program)))],
             stdin=child_in,
             stdout=child_out,
             stderr=child_err,

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
 from ..errors import ScriptRefused
-from ..jsontext import JsonRefused, encode, parse
-from ..limits import EXIT_WATCH_SECONDS, TURN_CPU_SECONDS, Limits
+from ..limits import EXIT_WATCH_SECONDS, Limits
 from . import protocol
-from .launch import REPLAY_FACTOR, Spawned, runtime_signature, set_up, spawn
+from .launch import PLAIN, REPLAY_FACTOR, Spawned, runtime_signature, set_up, spawn
+from .outcome import SyntaxProblem, WorkerDeath, WorkerDied, broken, death, judged, not_started
 from .protocol import FrameRefused, pack
-from .turns import EndFrame, RequestFrame, Source, Turn, TurnReader, read_places
+from .turns import EndFrame, RequestFrame, Turn, TurnReader
 
 __all__ = [
     "EndFrame",
@@ -37,20 +34,8 @@ __all__ = [
     "runtime_signature",
 ]
 
-_UNEXPECTED: Final = re.compile(r"SyntaxError: ([Uu]nexpected token|expecting)")
 _READ_BYTES = 65536
 _STDERR_KEPT = 4096
-
-
-class WorkerDeath(StrEnum):
-    """Why a worker is gone."""
-
-    CPU_LIMIT = "cpu_limit"
-    TURN_LIMIT = "turn_limit"
-    MEMORY = "memory"
-    EXITED = "exited"
-    PROTOCOL = "protocol"
-    KILLED = "killed"
 
 
 class _Result(msgspec.Struct):
@@ -64,30 +49,10 @@ class _Results(msgspec.Struct):
 _RESULTS: Final = msgspec.json.Decoder(_Results)
 
 
-class WorkerDied(Exception):
-    """The worker process is gone. ``reason`` is the cause, ``message`` a sentence for people."""
-
-    def __init__(self, reason: WorkerDeath, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class SyntaxProblem:
-    """Why the engine cannot compile a script. Line and column start at 1; the column counts characters.
-
-    ``code`` is ``script_error``, or the limit that compiling reached.
-    """
-
-    message: str
-    line: int
-    column: int
-    code: str = "script_error"
-
-
 class Worker:
     """One worker process. Made by ``start``; whatever happens then, ``close`` it."""
+
+    _program = PLAIN
 
     def __init__(self, script: str) -> None:
         self._script = script
@@ -124,12 +89,12 @@ class Worker:
     async def _open(
         cls, script: str, last: bytes, limits: Limits, factor: int
     ) -> tuple[Worker, SyntaxProblem | None]:
-        first = set_up(script, last, limits, factor)
+        first = set_up(script, last, limits, factor, cls._program)
         worker = cls(script)
         try:
             worker._spawn(first)
             kind, payload = await worker._wait()
-            return worker, None if kind == protocol.READY else worker._problem(kind, payload)
+            return worker, judged(script, kind, payload)
         except BaseException:
             await worker.close()
             raise
@@ -162,14 +127,15 @@ class Worker:
         """
         if self._died is not None:
             raise self._died
+        if not frames:
+            raise ValueError("a response batch has at least one frame")
         data = bytearray()
         answered: list[int] = []
-        for frame in frames:
+        for number, frame in enumerate(frames, 1):
             if len(frame) > protocol.FRAME_BYTES:
                 raise ValueError(f"a response frame of {len(frame)} bytes; at most {protocol.FRAME_BYTES}")
             answered += [result.id for result in _RESULTS.decode(frame).results]
-            last = frame is frames[-1]
-            data += pack(protocol.RESPONSE_LAST if last else protocol.RESPONSE, frame)
+            data += pack(protocol.RESPONSE_LAST if number == len(frames) else protocol.RESPONSE, frame)
         self._reader.answer(answered)
         return await self._turn(data)
 
@@ -195,11 +161,9 @@ class Worker:
 
     def _spawn(self, first: bytes) -> None:
         try:
-            self._spawned, written = spawn(first)
+            self._spawned, written = spawn(first, self._program)
         except OSError as error:
-            raise WorkerDied(
-                WorkerDeath.EXITED, f"The worker process could not be started: {error.strerror}."
-            ) from error
+            raise not_started(error) from error
         self._loop.add_reader(self._spawned.stdout, self._on_output)
         self._loop.add_reader(self._spawned.stderr, self._on_stderr)
         if written < len(first):
@@ -242,7 +206,7 @@ class Worker:
         if self._timer is not None:
             self._timer.cancel()
         spawned.close()
-        self._finish(self._died or _death(code))
+        self._finish(self._died or death(code))
 
     def _finish(self, died: WorkerDied) -> None:
         self._died = died
@@ -301,7 +265,7 @@ class Worker:
             for kind, payload in protocol.split(self._incoming):
                 self._frame(kind, payload)
         except FrameRefused as error:
-            self._kill(WorkerDied(WorkerDeath.PROTOCOL, f"The worker broke the protocol with {error}."))
+            self._kill(broken(error))
 
     def _frame(self, kind: int, payload: bytes) -> None:
         if self._waiting is None or self._waiting.done():
@@ -325,54 +289,6 @@ class Worker:
         self._outgoing += data
         self._flush()
         return await answer
-
-    def _problem(self, kind: int, payload: bytes) -> SyntaxProblem:
-        try:
-            body = parse(payload, "the problem")
-            (place,) = read_places(encode(body["places"]))
-            source = Source(self._script)
-            position = source.position(place)
-            message, code = body["message"], body["code"]
-            if kind != protocol.PROBLEM or type(message) is not str or type(code) is not str:
-                raise FrameRefused("a problem that is none")
-        except (JsonRefused, FrameRefused, TypeError, KeyError, ValueError):
-            raise WorkerDied(
-                WorkerDeath.PROTOCOL, "The worker broke the protocol with an answer that is none."
-            ) from None
-        if source.is_behind(place) and _UNEXPECTED.match(message):
-            message = "SyntaxError: The script ends where more is expected: a bracket is not closed."
-        line, column = position or (1, 1)
-        return SyntaxProblem(message, line, column, code)
-
-
-def _death(code: int) -> WorkerDied:
-    """What an exit status says that we did not cause."""
-    reason, message = _DEATHS.get(code) or (
-        WorkerDeath.EXITED,
-        f"The worker process ended by itself with status {code}."
-        if code >= 0
-        else f"The worker process was ended by {_signal_name(-code)}.",
-    )
-    return WorkerDied(reason, message)
-
-
-_DEATHS = {
-    -signal.SIGXCPU: (WorkerDeath.CPU_LIMIT, "The worker used up its CPU time (limit cpu_seconds)."),
-    -signal.SIGPROF: (
-        WorkerDeath.TURN_LIMIT,
-        f"The script computed for {TURN_CPU_SECONDS} s of CPU time without waiting for a call.",
-    ),
-    -signal.SIGKILL: (WorkerDeath.KILLED, "The worker process was killed from outside."),
-    protocol.EXIT_MEMORY: (WorkerDeath.MEMORY, "The worker ran out of memory (limit memory_bytes)."),
-    protocol.EXIT_PROTOCOL: (WorkerDeath.PROTOCOL, "The worker was given a frame that it cannot use."),
-}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 async def compile_script(script: str) -> SyntaxProblem | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.workbench.cli.fakes import FakeClient
+from tests.workbench.cli.fakes import FakeClient, FakeReader
 from workbench.cli import follow
 from workbench.cli.main import invoke
 
@@ -59,9 +59,10 @@ def command(folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> type[FakeClient]:
-    """Replaces the client and its waiting, and lets every script pass the check."""
+    """Replaces the client, the reader and all waiting, and lets every script pass the check."""
     FakeClient.reset()
     monkeypatch.setattr("workbench.client.Client", FakeClient)
+    monkeypatch.setattr("workflows_core.store.blocking.BlockingReader", FakeReader)
     monkeypatch.setattr("workbench.cli.author.find_problems", lambda *_: [])
     monkeypatch.setattr(follow, "_LOOK_SECONDS", 0.001)
     monkeypatch.setattr(follow, "_PAUSE_SECONDS", 0)

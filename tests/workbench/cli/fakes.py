@@ -48,18 +48,9 @@ class FakeClient:
     async def view(self, run_id: str) -> RunView:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
-    async def runs(self, limit: int | None = 20) -> list[RunSummary]:
-        return [summary_of(view) for view in self.script][:limit]
-
     async def live(self) -> list[RunSummary]:
         now, type(self).others = self.others, []
         return now
-
-    async def resolve(self, run: str) -> str:
-        for view in self.script:
-            if view.run_id.startswith(run):
-                return view.run_id
-        raise NotFound(f"there is no run {run}")
 
     async def cancel(self, run_id: str) -> Outcome:
         return Outcome("recorded", f"cancelling run {run_id}", (run_id,))
@@ -80,6 +71,32 @@ class FakeClient:
 
     async def close(self) -> None:
         type(self).closed += 1
+
+
+class FakeReader:
+    """The same views, as commands read them that need no engine."""
+
+    @classmethod
+    def open(cls, path: Any) -> FakeReader:
+        FakeClient.opened.append("never")
+        if FakeClient.refusal is not None:
+            raise FakeClient.refusal
+        return cls()
+
+    def view(self, run_id: str) -> RunView:
+        return FakeClient.script[0]
+
+    def runs(self, limit: int | None) -> list[RunSummary]:
+        return [summary_of(view) for view in FakeClient.script][:limit]
+
+    def resolve(self, run: str) -> str:
+        for view in FakeClient.script:
+            if view.run_id.startswith(run):
+                return view.run_id
+        raise NotFound(f"there is no run {run}")
+
+    def close(self) -> None:
+        FakeClient.closed += 1
 
 
 def ended(state: RunState, **changes: Any) -> RunView:

@@ -287,20 +287,20 @@ def test_detach_launches_once_more_when_the_owner_left_before_it_saw_the_request
     from contextlib import nullcontext
 
     monkeypatch.setattr("workbench.cli.owner.background_owner", lambda _: nullcontext())
-    launch, silent = fake.launch, errors.StoreError("it has not answered", code="owner_silent")
+    launch, gone = fake.launch, errors.StoreError("it ended before it answered", code="owner_gone")
 
-    async def first_silent(self: FakeClient, request: LaunchRequest) -> LaunchOutcome:
+    async def first_gone(self: FakeClient, request: LaunchRequest) -> LaunchOutcome:
         outcome = await launch(self, request)
         if len(fake.launched) == 1:
-            raise silent
+            raise gone
         return outcome
 
-    monkeypatch.setattr(fake, "launch", first_silent)
+    monkeypatch.setattr(fake, "launch", first_gone)
     assert command("run", script, "--detach").status == 0
     first, second = fake.launched
     assert first.request_id == second.request_id
 
     fake.reset()
-    monkeypatch.setattr("workflows_core.store.lock.owner_pid", lambda _: 1)
+    gone.code = "owner_silent"
     assert command("run", script, "--detach").status == 6
     assert len(fake.launched) == 1

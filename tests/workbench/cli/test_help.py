@@ -75,7 +75,8 @@ def test_check_and_runs_do_not_load_the_screens(tmp_path: Path, arguments: list[
 
 def test_the_commands_of_this_version_and_no_others() -> None:
     assert VISIBLE == [
-        "new", "demo", "check", "run", "runs", "show", "step", "log", "cancel", "delete", "doctor",
+        "new", "demo", "check", "run", "runs", "show", "step", "log", "resume", "decide", "recover", "reconcile",
+        "cancel", "delete", "artifact", "save", "library", "export", "replay", "doctor",
     ]  # fmt: skip
 
 

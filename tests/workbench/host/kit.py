@@ -17,6 +17,7 @@ from workbench.host.assembly import Assembler
 from workbench.host.calls import CallsLog
 from workbench.host.config import AgentConfig, WorkbenchConfig
 from workbench.host.diagnostics import Diagnostics
+from workbench.host.generations import Generation, Generations
 from workbench.host.notifications import DetachedLoop, Notifier
 from workbench.host.registry import Collector, ExtensionSnapshot, RecordRegistry
 from workbench.host.revision import Configuration
@@ -122,13 +123,13 @@ class Kit:
         self.assembler = Assembler(
             snapshot, self.app_store, self.diagnostics, HostPolicySnapshot(max_subagents_per_run=16)
         )
+        self.generations = Generations(Generation(1, snapshot, self.notifier, self.assembler))
         self.calls = CallsLog(calls)
         self.runs = ChildRuns(
             store=self.store,
             backends=self.backends,
             configuration=self.configuration,
-            assembler=self.assembler,
-            notifier=self.notifier,
+            generations=self.generations,
             calls=self.calls,
             clock=clock,
         )
@@ -168,5 +169,5 @@ def success(output: Any) -> Answer:
 async def eventually(condition: Callable[[], bool]) -> None:
     """Return once the condition holds; fail after ten seconds."""
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - what is waited for knows no event
+        while not condition():
             await asyncio.sleep(0.002)

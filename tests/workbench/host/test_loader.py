@@ -157,7 +157,7 @@ def test_a_disabled_record_is_not_imported_even_when_required(loading: Loading) 
         ("pass", "has no install (AttributeError)"),
         ("async def install(registry, config): ...", "install is asynchronous"),
         ("def install(registry): ...", "install raised TypeError"),
-        (GOOD.replace("0.2.0", "0.3.0"), "declares contract 0.3.0 and the host has contract 0.2.9"),
+        (GOOD.replace("0.2.0", "0.3.0"), "declares contract 0.3.0 and the host has"),
         (GOOD.replace("0.2.0", "0.2.10"), "deerflow-extension-api>=0.2,<0.3"),
         (GOOD.replace("0.2.0", "x"), "which is not a dotted numeric version"),
         ("def install(registry, config): registry.plugin(plugin(api_version=2))", "api_version must be 1"),

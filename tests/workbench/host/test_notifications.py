@@ -181,11 +181,11 @@ async def test_a_spent_start_leaves_the_stop_its_own_budget() -> None:
 async def test_a_hook_gets_what_the_ones_before_it_left() -> None:
     calls: list[str] = []
     notifier, diagnostics, _ = build(
-        "task_lifecycle", Hook("a", calls, lambda: asyncio.sleep(0.15)), Hook("b", calls, _hang), budget=0.25
+        "task_lifecycle", Hook("a", calls, lambda: asyncio.sleep(0.15)), Hook("b", calls, _hang), budget=0.8
     )
     begun = time.monotonic()
     await notifier.task_start(ExtensionData("t"), INFO)
-    assert 0.2 <= time.monotonic() - begun < 30
+    assert 0.7 <= time.monotonic() - begun < 30
     assert calls == ["a", "b"]
     assert [entry[1] for entry in told(diagnostics)] == ["ext1:install"]
     assert notifier.spent["ext0:install"] >= 0.1
@@ -196,7 +196,7 @@ async def test_a_hook_that_blocks_the_loop_is_named() -> None:
     notifier, diagnostics, _ = build("task_lifecycle", Hook("a", calls, _block), Hook("b", calls), budget=0.1)
     await notifier.task_start(ExtensionData("t"), INFO)
     assert calls == ["a"]
-    assert "on_task_start blocked the host for 0.7 s" in [entry[2] for entry in told(diagnostics)]
+    assert any(entry[2].startswith("on_task_start blocked the host for ") for entry in told(diagnostics))
 
 
 async def test_a_cancellation_of_the_host_passes_through() -> None:

@@ -31,6 +31,7 @@ from extension_api.agent_runs import AgentRunStatus, AgentRunUncertain
 from workbench.host import assembly
 from workbench.host.registry import ExtensionSnapshot
 from workflows_core.errors import StoreFailed
+from workflows_core.model import now
 
 from .kit import OWNER, Kit, eventually, options, request, snapshot_of, success
 
@@ -288,14 +289,15 @@ async def test_interrupted_before_it_started_no_hook_hears_of_it(tmp_path: Path)
 
 async def test_a_child_of_an_earlier_process_is_resumed(tmp_path: Path) -> None:
     before = Kit(tmp_path, observers(Log()))
-    entry = {"reply": 5, "after": 0.05, "system": [{"kind": "goal", "reply": 1}]}
+    entry = {"reply": 5, "after": 600, "system": [{"kind": "goal", "reply": 1}]}
     view = before.runs.admit(request(launch=options(entry)), OWNER)
-    await asyncio.sleep(0.01)
+    await eventually(lambda: before.store.read("SELECT evidence FROM child_runs")[0][0] is not None)
     before.kill()
     log = Log()
-    async with Kit(tmp_path, observers(log)) as kit:
+    async with Kit(tmp_path, observers(log), clock=lambda: now() + 600_000_000) as kit:
         observed = await kit.runs.observe(view.run_id, OWNER)
         assert observed.output == 5
+        assert observed.evidence is not None
     assert log.names() == ["start", "stop"]
     assert log.entries[0][1].resumed is True
 

@@ -203,13 +203,13 @@ async def test_a_child_inside_this_process_is_left_alone_by_the_sweep(tmp_path: 
 
 async def test_closing_leaves_durable_children_active_and_interrupts_the_others(tmp_path: Path) -> None:
     kit = Kit(tmp_path)
-    stub = kit.runs.admit(request("a", launch=options({"reply": 7, "after": 0.05})), OWNER)
+    stub = kit.runs.admit(request("a", launch=options({"reply": 7, "after": 600})), OWNER)
     hang = kit.runs.admit(request("h", launch=options({"hang": True})), OWNER)
     inside = kit.runs.admit(request("b", agent="writer", launch={"agents": "real"}), OWNER)
     await asyncio.sleep(0)
     await asyncio.wait_for(kit.runs.drain(0.01), 5)
     await kit.close()
-    async with Kit(tmp_path) as again:
+    async with Kit(tmp_path, clock=lambda: now() + 600 * SECOND) as again:
         status = [again.store.child(view.run_id) for view in (stub, hang, inside)]
         assert [row.status for row in status if row is not None] == ["running", "running", "interrupted"]
         assert (await again.runs.observe(stub.run_id, OWNER)).output == 7

@@ -110,7 +110,8 @@ def test_one_active_run_a_thread(store: HostStore) -> None:
 def test_a_final_run_is_not_made_final_again(store: HostStore) -> None:
     store.admit(row("cr_1"), [], nothing)
     first, second = Answer(AgentRunStatus.SUCCESS, {"a": 1}), Answer(AgentRunStatus.ERROR, None, "x", "y")
-    assert store.finish(row("cr_1"), first, 5, closing_events(first, 5), "[]")
+    store.attach_evidence("cr_1", "[]")
+    assert store.finish(row("cr_1"), first, 5, closing_events(first, 5))
     assert not store.finish(row("cr_1"), second, 6, closing_events(second, 6))
     found = store.child("cr_1")
     assert found is not None
@@ -125,7 +126,7 @@ def test_event_numbers_rise_over_runs_restarts_and_deletions(tmp_path: Path) -> 
         store = HostStore.open(path)
         store.admit(row(run, status="success"), [event("a"), event("b")], nothing)
         numbers += [seq for seq, *_ in store.events("t", run, 0, 10)]
-        assert store.delete_child(run)
+        assert store.delete_children("wr", "o") == 1
         assert store.child(run) is None
         assert store.events("t", run, 0, 10) == []
         store.close()
@@ -139,13 +140,20 @@ def test_change_numbers_rise_also_when_the_clock_goes_back(tmp_path: Path) -> No
         store = HostStore.open(path)
         store.admit(row(run, thread=run, status="success", updated_at=at), [], nothing)
         seen += [change for change, found in store.changed_children(None, (0, ""), 10) if found.run_id == run]
-        store.delete_child(run)
+        store.delete_children("wr", "o")
         store.close()
     assert seen == sorted(set(seen)) and seen[0] == 1000
 
 
-def test_deleting_what_is_not_there(store: HostStore) -> None:
-    assert not store.delete_child("cr_1")
+def test_only_final_runs_of_the_owner_are_deleted(store: HostStore) -> None:
+    assert store.delete_children("wr", "o") == 0
+    store.admit(row("cr_1", "t1", status="success"), [event("a")], nothing)
+    store.admit(row("cr_2", "t2"), [event("a")], nothing)
+    store.admit(row("cr_3", "t3", status="success", owner="other"), [event("a")], nothing)
+    store.admit(row("cr_4", "t4", status="success", workflow_run="wr2"), [event("a")], nothing)
+    assert store.delete_children("wr", "o") == 1
+    assert [store.child(f"cr_{i}") is None for i in range(1, 5)] == [True, False, False, False]
+    assert store.read("SELECT count(*) FROM events") == [(3,)]
 
 
 def test_a_key_names_one_run_everywhere() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from textual.app import App
 
+from tests.workbench.tui.author_support import quick_checks, scripts  # noqa: F401 (fixtures)
 from tests.workbench.tui.fakes import FakeClient, FrozenClock
 from workbench.settings import Session, Settings
 from workbench.tui.app import WorkbenchApp

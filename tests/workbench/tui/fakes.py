@@ -16,11 +16,14 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
+from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import NotFound
 from workflows_core.jsontext import sha256
 from workflows_core.limits import Limits
 from workflows_core.model import (
+    Artifact,
     Cause,
+    Decision,
     FrameView,
     LogLine,
     RunState,
@@ -77,7 +80,7 @@ def make_step(
         "agent_ref": "lead_agent",
         "badge": "stub",
         "thread_id": f"wf-{step_id}",
-        "child_run_id": f"cr_{sha256(step_id.encode())[:16]}",
+        "child_run_id": f"cr_{sha256(step_id.encode('utf-8', 'surrogatepass'))[:16]}",
         "line": 1,
         "column": 24,
         "requested_at": NOW - 10 * SECOND,
@@ -123,7 +126,7 @@ def make_run(run_id: str = "wr_00000000000000a1", **changes: Any) -> RunView:
         "waiting": None,
         "result": None,
         "has_result": False,
-        "script_hash": sha256(script.encode()),
+        "script_hash": sha256(script.encode("utf-8", "surrogatepass")),
         "args_hash": sha256(b"{}"),
         "request_id": f"request-{run_id}",
         "parent_run_id": None,
@@ -237,6 +240,9 @@ class FakeClient:
         self.launched: list[LaunchRequest] = []
         self.cancelled: list[str] = []
         self.deleted: list[str] = []
+        self.decided: list[DecideRequest] = []
+        self.resumed: list[tuple[str, str, int]] = []
+        self.artifacts: dict[tuple[str, str], Artifact] = {}
         self.viewed: list[str] = []
         self.failures: dict[str, Exception] = {}
         self.delays: dict[str, float] = {}
@@ -300,6 +306,42 @@ class FakeClient:
             raise NotFound(f"no run is called {run_id}")
         return self.views[run_id]
 
+    async def artifact(self, run_id: str, step_id: str) -> Artifact:
+        await self._called("artifact")
+        if (run_id, step_id) not in self.artifacts:
+            raise NotFound(f"step {step_id} of run {run_id} has no output")
+        return self.artifacts[run_id, step_id]
+
+    async def decide(self, request: DecideRequest) -> Decision:
+        """The receipt stays with the run, which goes on or ends."""
+        await self._called("decide")
+        self.decided.append(request)
+        receipt = Decision(
+            run_id=request.run_id,
+            step_id=request.step_id,
+            attempt=request.attempt,
+            decision=request.decision,
+            sha256=request.sha256,
+            reason=request.reason,
+            actor={"user_id": "os:1000", "session_id": "s1", "mode": "terminal", "description": "pts/3"},
+            review=request.review,
+            decided_at=NOW,
+        )
+        approved = request.decision == "approve"
+        self.change(
+            request.run_id,
+            state=RunState.RUNNING if approved else RunState.FAILED,
+            waiting=None,
+            receipts=(*self.views[request.run_id].receipts, receipt),
+        )
+        return receipt
+
+    async def resume(self, run_id: str, step_id: str, attempt: int = 1) -> Outcome:
+        await self._called("resume")
+        self.resumed.append((run_id, step_id, attempt))
+        self.change(run_id, state=RunState.RUNNING, waiting=None)
+        return Outcome(status="applied", message=f"{step_id} is resumed")
+
     async def launch(self, request: LaunchRequest) -> LaunchOutcome:
         await self._called("launch")
         self.launched.append(request)
@@ -342,12 +384,29 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(strip.text.rstrip() for strip in strips)
 
 
-async def settle(pilot: Pilot[Any]) -> None:
-    """Let workers finish and what they changed be drawn."""
-    for _ in range(3):
-        await pilot.app.workers.wait_for_complete([w for w in pilot.app.workers if w.group in READING])
-        await pilot.pause()
+def flat(text: str) -> str:
+    """``screen_text`` without borders and line breaks, for sentences that may be broken anywhere."""
+    return " ".join(text.replace("│", " ").split())
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait until ``condition`` holds; an assertion fails where it does not in time."""
+    end = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        assert asyncio.get_running_loop().time() < end, screen_text(pilot.app)
+        await pilot.pause(0.005)
 
 
 #: Groups of workers that end by themselves; a dialog's worker waits for a person.
 READING = ("runs", "run", "refresh")
+
+
+async def settle(pilot: Pilot[Any]) -> None:
+    """Let changes of runs be told and reading end, and what they changed be drawn."""
+    changes = getattr(getattr(pilot.app, "context", None), "changes", None)
+    quiet = 0
+    while quiet < 2:
+        await pilot.pause(0.001)
+        reading = any(worker.group in READING and not worker.is_finished for worker in pilot.app.workers)
+        quiet = 0 if reading or (changes is not None and changes.pending) else quiet + 1
+    await pilot.pause()

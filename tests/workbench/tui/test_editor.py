@@ -227,6 +227,13 @@ async def test_a_line_that_is_wider_than_the_view_says_so_and_scrolls_with_the_c
         assert shown(editor, 0).endswith("xx';")
 
 
+async def test_beside_a_scrollbar_a_line_that_goes_on_still_says_so() -> None:
+    async with running(("x" * 80 + "\n") * 30, size=(40, 10)) as (_pilot, editor):
+        assert editor.show_vertical_scrollbar
+        assert shown(editor, 3).endswith("…")
+        assert len(shown(editor, 3)) == 39
+
+
 async def test_the_matching_bracket_is_found_across_lines_in_both_directions() -> None:
     async with running("f({\n a: [1, {}],\n}) // )") as (_pilot, editor):
         assert editor.find_matching_bracket("(", (0, 1)) == (2, 1)

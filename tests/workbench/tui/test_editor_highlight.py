@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.style import Style
 from textual._text_area_theme import TextAreaTheme
 from textual.widgets import TextArea
@@ -102,17 +104,65 @@ def test_json_highlights_equal_the_full_query() -> None:
         assert sorted(lazy[row], key=repr) == sorted(spans, key=repr), row
 
 
-def test_after_an_edit_the_rows_are_queried_again() -> None:
+PIECES = [
+    "`",
+    "${",
+    "}",
+    "{",
+    "'",
+    '"',
+    "/*",
+    "*/",
+    "//",
+    "\n",
+    "\n\n",
+    " ",
+    "x",
+    "=>",
+    "(",
+    ")",
+    "agent",
+    "1",
+    ": ",
+    ",",
+]
+
+
+@given(
+    st.sampled_from(["workflow", "broken", "unicode", "json"]),
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 40), st.sampled_from(PIECES)), max_size=8),
+    st.data(),
+)
+@settings(max_examples=120, deadline=None)
+def test_after_edits_every_row_equals_the_full_query_although_few_are_queried_again(
+    name: str, edits: list[tuple[int, int, str]], data: st.DataObject
+) -> None:
+    of = grammar("json" if name == "json" else "javascript")
+    document = EditorDocument(JSON[:900] if name == "json" else SCRIPTS[name][:1_500], of.language)
+    lazy = Highlights(document, of)
+    document.on_replaced = lambda edit: lazy.follow(edit.start[0], edit.end[0], edit.new_end[0], edit.changed)
+    for at, length, piece in edits:
+        for row in data.draw(st.lists(st.integers(0, document.line_count - 1), max_size=3)):
+            assert lazy[row] is not None
+        row = at % document.line_count
+        column = at % (len(document[row]) + 1)
+        end = (row + length - 29, 1) if length >= 30 else (row, column + length)
+        document.replace_range((row, column), end, piece)
+    for row, spans in _whole(document, of).items():
+        assert _painted(document[row], lazy[row]) == _painted(document[row], spans), row
+
+
+def test_a_letter_in_a_line_asks_again_for_that_line_only() -> None:
     of = grammar("javascript")
     document = EditorDocument(WORKFLOW * 5, of.language)
     lazy = Highlights(document, of)
-    before = lazy[40]
-    document.replace_range((0, 0), (0, 0), "`")
-    assert lazy[40] == before
-    lazy.forget()
-    assert lazy[40] != before
-    whole = _whole(document, of)
-    assert all(set(lazy[row]) == set(whole[row]) for row in whole)
+    document.on_replaced = lambda edit: lazy.follow(edit.start[0], edit.end[0], edit.new_end[0], edit.changed)
+    assert lazy[0] and lazy[40] is not None
+    filled = set(lazy._rows)
+    document.replace_range((0, 7), (0, 7), "x")
+    assert filled - set(lazy._rows) == {0}
+    document.replace_range((0, 0), (0, 0), "\n")
+    assert filled - {max(filled)} <= {*lazy._rows, 0, 1}
 
 
 def test_only_the_rows_asked_for_are_queried() -> None:

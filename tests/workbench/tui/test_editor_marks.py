@@ -13,9 +13,7 @@ LIVE = Mark("●", "running")
 def _marked(text: str = TEXT) -> tuple[EditorDocument, LineMarks]:
     document = EditorDocument(text)
     beside = LineMarks()
-    document.on_replaced = lambda start, end, new_end, indents: beside.follow(
-        start, end, new_end, indents, document.lines
-    )
+    document.on_replaced = lambda edit: beside.follow(edit, document.lines)
     beside.set_marks({1: DONE, 3: LIVE})
     beside.set_problems([ProblemMark(2, 3, "error"), ProblemMark(4, 1, "warning")], document.lines)
     return document, beside

@@ -15,12 +15,14 @@ from tests.workbench.tui.fakes import (
     FrozenClock,
     completed_run,
     failed_run,
+    flat,
     make_frames,
     make_run,
     make_step,
     running_run,
     screen_text,
     settle,
+    until,
     waiting_run,
 )
 from workbench.tui.app import WorkbenchApp
@@ -63,11 +65,8 @@ async def test_runs_are_listed_newest_first_and_the_first_is_shown(runs_app: Mak
     app = runs_app(*four())
     async with app.run_test(size=WIDE) as pilot:
         text = await press(pilot)
-        assert [
-            text.index(f"{state} ") for state in ("● running", "✓ completed", "◆ waiting", "✗ failed")
-        ] == sorted(
-            text.index(f"{state} ") for state in ("● running", "✓ completed", "◆ waiting", "✗ failed")
-        )
+        places = [text.index(word) for word in ("│ ● running", "│ ✓ completed", "│ ◆ waiting", "│ ✗ failed")]
+        assert places == sorted(places)
         assert "running for 10 s · last progress 3 s ago" in text
         assert "● claims" in text and "○ formula" in text
 
@@ -114,11 +113,11 @@ async def test_a_run_that_is_slow_to_read_never_shows_under_another_header(runs_
     app = runs_app(client=client)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot)
-        client.delays["view"] = 0.2
+        client.delays["view"] = 0.5
         await pilot.press("end")
-        await pilot.pause()
+        await until(pilot, lambda: "failed 59 min ago" in screen_text(app))
         text = screen_text(app)
-        assert "failed 59 min ago" in text and "evidence" not in text.replace("evidence-review", "")
+        assert "Steps" not in text and "formula" not in text
         await pilot.press("home")
         text = await press(pilot)
         assert "running for 10 s" in text and "○ formula" in text
@@ -139,11 +138,9 @@ async def test_live_runs_are_painted_as_they_change(runs_app: MakeApp) -> None:
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot)
         client.change("wr_00000000000000b2", state=RunState.COMPLETED, result={"passed": 2}, has_result=True)
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert "● running" not in text
         client.put(running_run("wr_new", name="brand-new", created_at=NOW))
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert "brand-new" in text and "Runs 3" in text
         assert app.screen.query_one("#runs").list.current_id == "wr_00000000000000b2"  # type: ignore[attr-defined]
@@ -171,7 +168,7 @@ async def test_relative_times_follow_the_clock(runs_app: MakeApp, clock: FrozenC
         app.screen.post_message(Tick(clock()))
         text = await press(pilot)
         assert "running for 2 min · last progress 2 min ago" in text
-        assert "checks           2 min" in text
+        assert "2 min ││" in text
 
 
 async def test_enter_goes_to_the_details_and_escape_comes_back(runs_app: MakeApp) -> None:
@@ -245,7 +242,6 @@ async def test_opening_a_step_stays_while_the_run_goes_on(runs_app: MakeApp) -> 
         text = await press(pilot, "enter", "enter")
         assert '"product": "Synthetic soap"' in text
         client.change("wr_00000000000000b2", last_progress=NOW)
-        await pilot.pause(0.15)
         assert '"product": "Synthetic soap"' in await press(pilot)
         assert '"product"' not in await press(pilot, "enter")
 
@@ -266,7 +262,6 @@ async def test_the_log_of_a_live_run_follows_its_end(runs_app: MakeApp) -> None:
     async with app.run_test(size=(120, 20)) as pilot:
         await press(pilot, "enter", "3")
         client.change("wr_00000000000000b2", log=lines(20))
-        await pilot.pause(0.15)
         assert "line 19" in await press(pilot)
 
 
@@ -314,7 +309,8 @@ async def test_the_state_key_goes_through_groups_of_states(runs_app: MakeApp) ->
 async def test_an_empty_group_says_how_to_leave_it(runs_app: MakeApp) -> None:
     app = runs_app(completed_run())
     async with app.run_test(size=WIDE) as pilot:
-        assert "No run is in this group. s shows the next one." in await press(pilot, "s")
+        text = flat(await press(pilot, "s"))
+        assert "No run is in this group. s shows the next one." in text
 
 
 async def test_a_run_that_leaves_the_group_stays_while_the_cursor_is_on_it(runs_app: MakeApp) -> None:
@@ -323,7 +319,6 @@ async def test_a_run_that_leaves_the_group_stays_while_the_cursor_is_on_it(runs_
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "s")
         client.change("wr_00000000000000b2", state=RunState.COMPLETED)
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert "Live runs 1" in text and "✓ completed" in text
 
@@ -335,14 +330,11 @@ async def test_cancel_asks_with_the_safe_answer_first_and_then_cancels(runs_app:
         text = await press(pilot, "c")
         assert isinstance(app.screen, Dialog)
         assert "Cancel this run?" in text and "checks, running" in text and "wr_00000000000000b2" in text
-        assert "What they have done so far is not undone." in text.replace("│\n", "").replace("  ", " ") or (
-            "is not undone" in text
-        )
+        assert "What they have done so far is not undone. A cancelled run cannot go on." in flat(text)
         assert isinstance(app.focused, Choice) and app.focused.name == "keep"
         await press(pilot, "enter")
         assert client.cancelled == []
         await press(pilot, "c", "tab", "enter")
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert client.cancelled == ["wr_00000000000000b2"]
         assert "⊘ cancelled" in text
@@ -353,12 +345,11 @@ async def test_delete_says_what_is_lost_and_escape_keeps_everything(runs_app: Ma
     client = FakeClient(completed_run(), failed_run())
     app = runs_app(client=client)
     async with app.run_test(size=WIDE) as pilot:
-        text = await press(pilot, "d")
+        text = flat(await press(pilot, "d"))
         assert "Delete this run?" in text and "That cannot be undone." in text
         await press(pilot, "escape")
         assert client.deleted == []
         await press(pilot, "d", "right", "enter")
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert client.deleted == ["wr_00000000000000a1"]
         assert "Runs 1" in text and "claims failed" in text
@@ -427,7 +418,6 @@ async def test_a_deleted_run_disappears_and_its_neighbour_is_shown(runs_app: Mak
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "down")
         client.remove("wr_00000000000000a1")
-        await pilot.pause(0.15)
         text = await press(pilot)
         assert "Runs 3" in text and "waiting for approval" in text
 

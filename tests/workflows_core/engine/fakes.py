@@ -21,6 +21,7 @@ from workflows_core.engine.requests import LaunchRequest
 from workflows_core.engine.service import WorkflowService
 from workflows_core.limits import engine_config
 from workflows_core.model import RunView, new_id
+from workflows_core.store.sqlite import SqliteStore
 
 Answer = Callable[["FakeRuns", AgentRunRequest], Awaitable[Any]]
 
@@ -40,10 +41,20 @@ async def echo(runs: FakeRuns, request: AgentRunRequest) -> Any:
 class FakeRuns:
     """Implements extension_api.AgentRuns over one coroutine that makes the answers."""
 
-    def __init__(self, answer: Answer = echo, *, user_id: str = "os:1") -> None:
+    def __init__(
+        self,
+        answer: Answer = echo,
+        *,
+        user_id: str = "os:1",
+        interactive: bool = False,
+        mode: str = "terminal",
+    ) -> None:
         self.answer = answer
         self.principal = ExtensionPrincipal(user_id)
-        self.session = SessionView("s", "terminal", False, "test")
+        self.session = SessionView("s", mode, interactive, "terminal, uid 1, pts/0, not password-verified")
+        self.files: dict[str, tuple[bytes, str]] = {}
+        self.reads: list[str] = []
+        self.deleted: list[str] = []
         self.admitted: list[AgentRunRequest] = []
         self.interrupted: list[str] = []
         self.views: dict[str, AgentRunView] = {}
@@ -65,6 +76,13 @@ class FakeRuns:
     def configuration_revision(self, options: Mapping[str, Any]) -> str:
         return self.revision
 
+    def configuration_components(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        return {"agents": "a1", "prompts": self.revision}
+
+    async def delete_runs(self, workflow_run_id: str) -> int:
+        self.deleted.append(workflow_run_id)
+        return 0
+
     async def admit(self, request: AgentRunRequest) -> AgentRunView:
         if self.before_admit is not None:
             await self.before_admit(request)
@@ -72,7 +90,13 @@ class FakeRuns:
         run_id = new_id("ar")
         self.by_key[request.idempotency_key] = run_id
         view = AgentRunView(
-            run_id, request.thread_id, request.agent_ref, AgentRunStatus.RUNNING, badge="stub", started_at=5
+            run_id,
+            request.thread_id,
+            request.agent_ref,
+            AgentRunStatus.RUNNING,
+            badge="stub",
+            started_at=5,
+            evidence={"assembly": "a1"},
         )
         self.views[run_id] = view
         if self.immediate:
@@ -113,7 +137,18 @@ class FakeRuns:
         return self.views[run_id]
 
     async def read_file(self, run_id: str, path: str, *, max_bytes: int) -> tuple[bytes, str]:
-        raise AgentRunRefused("no_file", "no files here")
+        self.reads.append(path)
+        if path not in self.files:
+            raise AgentRunRefused("no_file", f"there is no file {path}")
+        return self.files[path]
+
+    def twin(self, **changes: Any) -> FakeRuns:
+        """Another session on the same host: it sees the same executions."""
+        other = FakeRuns(self.answer, **changes)
+        for shared in ("views", "tasks", "by_key", "admitted", "interrupted", "files", "reads"):
+            setattr(other, shared, getattr(self, shared))
+        other.revision = self.revision
+        return other
 
     def alive(self) -> list[str]:
         return [run_id for run_id, view in self.views.items() if view.status.active]
@@ -134,9 +169,11 @@ def request(script: str, **changes: Any) -> LaunchRequest:
 async def service(
     folder: Path, runs: FakeRuns | None = None, **config: Any
 ) -> AsyncIterator[WorkflowService]:
-    """A started service over a store in ``folder``; stopped on the way out."""
+    """A started service over a store in ``folder``; stopped on the way out unless it has crashed."""
     engine = WorkflowService(
-        engine_config({"storage_path": str(folder / "w.sqlite"), **config}), inbox_seconds=0.005
+        engine_config({"storage_path": str(folder / "w.sqlite"), **config}),
+        store=CrashingStore,
+        inbox_seconds=0.005,
     )
     handle = runs if runs is not None else FakeRuns()
     deps = ExtensionRuntimeDeps(app_store=ExtensionData("app"), agent_runs_for=lambda actor: handle)
@@ -144,11 +181,51 @@ async def service(
     try:
         yield engine
     finally:
-        await engine.stop()
-        for task in handle.tasks.values():
-            task.cancel()
-        if handle.tasks:
-            await asyncio.wait(handle.tasks.values())
+        if not getattr(engine.store, "dead", False):
+            await engine.stop()
+
+
+async def end(runs: FakeRuns) -> None:
+    """Cancel what still runs at the agents."""
+    for task in runs.tasks.values():
+        task.cancel()
+    if runs.tasks:
+        await asyncio.wait(runs.tasks.values())
+
+
+class Crash(BaseException):
+    """Stands for the end of the process: nothing after it may be committed."""
+
+
+class CrashingStore(SqliteStore):
+    """Dies at the n-th commit boundary, counted from 1; each commit has one before it and one after it."""
+
+    def __init__(self, path: Path, at: int | None = None) -> None:
+        self.boundaries: list[str] = []
+        self.dead = False
+        self._at = at
+        super().__init__(path, self._boundary)
+
+    def _boundary(self, name: str) -> None:
+        if self.dead:
+            raise Crash
+        self.boundaries.append(name)
+        if len(self.boundaries) == self._at:
+            self.dead = True
+            raise Crash
+
+
+async def crash(engine: WorkflowService) -> None:
+    """End a service as kill -9 would: no further commit, the worker dead, the lock free."""
+    store = engine.store
+    assert isinstance(store, CrashingStore)
+    store.dead = True
+    for task in (*engine._tasks.values(), *engine._background):
+        task.cancel()
+    pending = [*engine._tasks.values(), *engine._background]
+    if pending:
+        await asyncio.gather(*pending, return_exceptions=True)
+    store.close()
 
 
 async def settle(engine: WorkflowService, run_id: str, runs: FakeRuns, *, seconds: float = 20) -> RunView:

@@ -234,26 +234,6 @@ async def test_concurrency_is_bounded_per_run_and_over_all_runs(tmp_path: Path) 
     assert runs.most_active == 3
 
 
-async def test_calls_that_wait_for_people_or_files_are_refused_in_words(tmp_path: Path) -> None:
-    script = "const said = [];\n" + "\n".join(
-        f"try {{ await {call}; }} catch (e) {{ said.push(e.message); }}"
-        for call in (
-            "pause({stepId: 'p'})",
-            "humanCheckpoint({stepId: 'h', sourceStepId: 'x', artifactVersion: 'v'})",
-            "captureArtifact({stepId: 'c', sourceStepId: 'x', path: 'f'})",
-            "readArtifact({artifactVersion: 'v', offset: 0})",
-        )
-    )
-    view = await run_script(tmp_path, script + "\nreturn said;")
-    assert view.state is RunState.COMPLETED
-    assert [message.split("(")[0] for message in view.result] == [
-        "pause",
-        "humanCheckpoint",
-        "captureArtifact",
-        "readArtifact",
-    ]
-
-
 async def test_an_agent_outside_the_allowlist_is_refused_as_an_ordinary_failure(tmp_path: Path) -> None:
     runs = FakeRuns()
     script = "try { await agent({stepId: 'a', agentRef: 'other', task: 1}); } catch (e) { return e.code; }"

@@ -163,7 +163,7 @@ async def test_i12_cancel_waits_for_an_admission_in_flight_and_records_its_child
     runs.before_admit = slow
     async with service(tmp_path, runs) as engine:
         launched = await engine.launch(request(ONE), runs)
-        while not engine._supervisors[launched.run_id]._children:
+        while not engine._supervisors[launched.run_id]._calls._children:
             await asyncio.sleep(0.005)
         await engine.cancel(launched.run_id, runs)
         await asyncio.sleep(0.02)
@@ -198,6 +198,7 @@ async def test_deleting_leaves_a_tombstone_that_names_the_run(tmp_path: Path) ->
             await engine.delete(launched.run_id, runs)
         await settle(engine, launched.run_id, runs)
         await engine.delete(launched.run_id, runs)
+        assert runs.deleted == [launched.run_id]
         with pytest.raises(NotFound):
             await engine.inspect(launched.run_id, runs)
         with pytest.raises(Deleted, match=launched.run_id):
@@ -248,7 +249,6 @@ async def test_i12_a_recoverable_run_is_cancelled_by_observing_its_children(tmp_
         while not runs.admitted:
             await asyncio.sleep(0.005)
         view = await engine.inspect(launched.run_id, runs)
-    runs.tasks[next(iter(runs.tasks))] = asyncio.create_task(asyncio.sleep(60))
     async with service(tmp_path, runs) as engine:
         await engine.cancel(launched.run_id, runs)
         while not (view := await engine.inspect(launched.run_id, runs)).state.final:

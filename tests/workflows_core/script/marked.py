@@ -17,7 +17,7 @@ _MARK = re.compile(r"⟦([a-z-]+)⟧")
 
 def expanded(text: str) -> str:
     text = re.sub(
-        r"ASK\(([^()]*(?:\([^()]*\))?[^()]*)\)", r"agent({stepId: \1, agentRef: 'lead_agent', task: 1})", text
+        r"ASK\(((?:[^()]|\([^()]*\))*)\)", r"agent({stepId: \1, agentRef: 'lead_agent', task: 1})", text
     )
     return re.sub(
         r"OK\(([^,()]*), ([^,()]*), ([^()]*)\)",

@@ -17,7 +17,7 @@ import pytest
 from workflows_core.errors import Conflict, NotFound, StoreFailed, StoreInUse, StoreTooNew
 from workflows_core.journal.frames import FrameKind, JournalWriter, Side, verify_chain
 from workflows_core.model import RunState
-from workflows_core.store.base import Tombstone
+from workflows_core.store.base import Batch, Tombstone
 from workflows_core.store.lock import ProcessLock, lock_path, owner_pid
 from workflows_core.store.reader import StoreReader
 from workflows_core.store.sqlite import SqliteStore
@@ -56,11 +56,11 @@ def test_i06_a_write_with_a_stale_revision_changes_nothing(store: SqliteStore) -
     writer = JournalWriter()
     store.create_run(run, SCRIPT, start(writer))
     running = msgspec.structs.replace(run, state=RunState.RUNNING, revision=2)
-    store.commit(run.run_id, record=running)
+    store.commit(run.run_id, Batch(record=running))
     stale = msgspec.structs.replace(run, state=RunState.FAILED, revision=2)
     frame = writer.frame(FrameKind.END, b"{}", 5)
     with pytest.raises(Conflict, match="changed in the meantime"):
-        store.commit(run.run_id, frames=[frame], record=stale)
+        store.commit(run.run_id, Batch(frames=[frame], record=stale))
     assert store.load(run.run_id) == running
     assert len(store.journal(run.run_id)[0]) == 1
 
@@ -69,9 +69,11 @@ def test_i05_a_second_admission_of_a_step_is_impossible(store: SqliteStore) -> N
     run = record()
     writer = JournalWriter()
     store.create_run(run, SCRIPT, start(writer))
-    store.commit(run.run_id, frames=[writer.frame(FrameKind.REQUEST, b"{}", 2)], admissions=[("a", 1)])
+    store.commit(run.run_id, Batch(frames=[writer.frame(FrameKind.REQUEST, b"{}", 2)], admissions=[("a", 1)]))
     with pytest.raises(StoreFailed):
-        store.commit(run.run_id, frames=[writer.frame(FrameKind.REQUEST, b"{}", 3)], admissions=[("a", 1)])
+        store.commit(
+            run.run_id, Batch(frames=[writer.frame(FrameKind.REQUEST, b"{}", 3)], admissions=[("a", 1)])
+        )
     assert len(store.journal(run.run_id)[0]) == 2
 
 
@@ -80,9 +82,9 @@ def test_a_frame_number_is_written_once(store: SqliteStore) -> None:
     writer = JournalWriter()
     store.create_run(run, SCRIPT, start(writer))
     frame = writer.frame(FrameKind.REQUEST, b"{}", 2)
-    store.commit(run.run_id, frames=[frame])
+    store.commit(run.run_id, Batch(frames=[frame]))
     with pytest.raises(StoreFailed):
-        store.commit(run.run_id, frames=[frame])
+        store.commit(run.run_id, Batch(frames=[frame]))
 
 
 def test_deleting_leaves_a_tombstone_and_frees_contents(store: SqliteStore, path: Path) -> None:
@@ -168,10 +170,10 @@ def test_a_full_disk_is_said_and_leaves_the_last_commit(store: SqliteStore, path
     store._connection.execute(f"PRAGMA max_page_count={pages}")
     big = writer.frame(FrameKind.REQUEST, b'{"x":"' + b"y" * 40_000 + b'"}', 2)
     with pytest.raises(StoreFailed, match="the disk is full"):
-        store.commit(run.run_id, frames=[big])
+        store.commit(run.run_id, Batch(frames=[big]))
     assert len(store.journal(run.run_id)[0]) == 1
     store._connection.execute("PRAGMA max_page_count=1000000")
-    store.commit(run.run_id, frames=[big])
+    store.commit(run.run_id, Batch(frames=[big]))
     assert len(store.journal(run.run_id)[0]) == 2
 
 
@@ -195,7 +197,7 @@ async def test_readers_of_other_processes_see_committed_frames_and_cannot_write(
         version = await reader.data_version()
         request = b'{"calls":[{"id":1,"op":"agent","step_id":"a","agent_ref":"lead_agent","task":1}]}'
         side = Side(positions=((3, 7),), admitting=("a",))
-        store.commit(run.run_id, frames=[writer.frame(FrameKind.REQUEST, request, 7, side)])
+        store.commit(run.run_id, Batch(frames=[writer.frame(FrameKind.REQUEST, request, 7, side)]))
         assert await reader.data_version() != version
         view = await reader.view(run.run_id)
         assert [(step.step_id, step.status.value, step.line) for step in view.steps] == [("a", "running", 3)]

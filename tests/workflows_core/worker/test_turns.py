@@ -12,7 +12,7 @@ from workflows_core.worker.protocol import FrameRefused
 from workflows_core.worker.turns import Source, Turn, TurnReader
 
 SCRIPT = "const a = 1;\nawait agent({stepId: 'a'});\n"
-NOWHERE = [[], []]
+NOWHERE: list[list[int]] = [[], []]
 
 
 def agent(call_id: int = 1, **changes: Any) -> dict[str, Any]:

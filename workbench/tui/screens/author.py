@@ -18,13 +18,14 @@ from ...drafts import LaunchForm
 from ...scripts import script_name
 from .. import keymap
 from ..messages import RunsChanged, Tick
-from ..palette import Command, Palette
+from ..palette import Command
 from ..refresh import Refresher
 from ..widgets.choice import Choice
 from ..widgets.editor import PASTE_CHARACTERS, ScriptEditor
 from ..widgets.lines import LineList
 from ..widgets.pane import ListPane
 from .author_checks import Checked, Checker, engine_settings
+from .author_dialogs import Picker
 from .author_editors import EditorColumn, OpenFile
 from .author_files import Files
 from .author_launch import LaunchPane, StubChoice
@@ -49,7 +50,7 @@ class AuthorScreen(WorkbenchScreen):
         self._column = EditorColumn(unicode=self.unicode, id="centre")
         self._pane = LaunchPane(unicode=self.unicode, id="launch")
         self._files = Files(self, self._column, self._list_scripts)
-        self._checker = Checker(self, self.context.workspace, self._subject, self._checked)
+        self._checker = Checker(self, self.context.workspace, self._check, self._subject, self._checked)
         self._runs = Refresher(self, self._read_run, "run")
         yield self._scripts
         yield self._column
@@ -72,9 +73,9 @@ class AuthorScreen(WorkbenchScreen):
         if first and self.current is not None and self.focused is self.home():
             self.current.editor.focus()
 
-    def on_unmount(self) -> None:
-        self._checker.cancel()
+    async def on_unmount(self) -> None:
         self._files.remember()
+        await self._checker.close()
 
     async def may_leave(self) -> bool:
         """Ask about unsaved scripts before the application is left; True: leave."""
@@ -85,7 +86,7 @@ class AuthorScreen(WorkbenchScreen):
     def _list_scripts(self) -> None:
         files, found = self._column.files, self._files.found
         key = self.workbench.key_label
-        self._scripts.list.set_empty(f"None yet. {key('author.new')} writes a first one.")
+        self._scripts.list.set_empty(f"None yet. Press {key('author.new')} for a first one.")
         self._scripts.set_rows(
             ScriptRows(
                 (*found.scripts, *(file.path for file in files if file.path not in found.scripts)),
@@ -105,8 +106,9 @@ class AuthorScreen(WorkbenchScreen):
         message.stop()
         path = self._listed()
         if path is not None:
-            self.run_worker(self._go_to(path), group="open", exit_on_error=False)
+            self._go_to(path)
 
+    @work(group="open", exit_on_error=False)
     async def _go_to(self, path: Path) -> None:
         file = await self._files.open(path)
         self.reveal("centre")
@@ -218,16 +220,17 @@ class AuthorScreen(WorkbenchScreen):
         if file is None:
             return
         await self._files.find()
-        choices = {choice.label: choice for choice in reversed(self._stub_choices(file))}
-        commands = [
-            Command(label, "the default" if choice.path is None else "a stub set", str)
-            for label, choice in reversed(choices.items())
-        ]
-        command = await self.app.push_screen_wait(Palette(commands))
-        if command is not None:
-            self._pane.choose_stubs(choices[command.name])
+        choices = self._stub_choices(file)
+        named = [(choice.label, "the default" if choice.path is None else "") for choice in choices]
+        index = await self.app.push_screen_wait(Picker("Stub set of the next launch", named))
+        if index is not None:
+            self._pane.choose_stubs(choices[index])
 
     # Checks
+
+    @work(group="check", exclusive=True, exit_on_error=False)
+    async def _check(self) -> None:
+        await self._checker.now()
 
     def _subject(self) -> tuple[str, Any] | None:
         file = self.current
@@ -331,16 +334,11 @@ class AuthorScreen(WorkbenchScreen):
         self._runs.request()
         self.refresh_bindings()
 
-    @work(group="ask", exclusive=True, exit_on_error=False)
-    async def action_show_run(self) -> None:
+    def action_show_run(self) -> None:
         """Go to the run in the Runs screen."""
         file = self.current
         if file is not None and file.run.view is not None:
-            run_id = file.run.view.run_id
-            await self.app.switch_mode("runs")
-            show = getattr(self.workbench.base_screen, "show_run", None)
-            if show is not None:
-                show(run_id)
+            self.workbench.show_run(file.run.view.run_id)
 
     # The last run
 
@@ -379,7 +377,11 @@ class AuthorScreen(WorkbenchScreen):
 
     def on_tick(self, message: Tick) -> None:
         self._show_standing()
-        self.run_worker(self._files.look_at_disk(), group="disk", exclusive=True, exit_on_error=False)
+        self._watch_disk()
+
+    @work(group="disk", exclusive=True, exit_on_error=False)
+    async def _watch_disk(self) -> None:
+        await self._files.look_at_disk()
 
     def commands(self) -> Iterator[Command]:
         key = self.workbench.key_label

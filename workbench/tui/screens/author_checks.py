@@ -1,8 +1,7 @@
-"""Checking a script while it is written: 300 ms after the last edit, off the screen's loop, newest text only."""
+"""Checking a script while it is written: 300 ms after the last edit, in a process of its own, newest text only."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.screen import Screen
 from textual.timer import Timer
 
-from workflows_core.errors import ConfigurationError, ScriptRefused
+from workflows_core.errors import ConfigurationError
 from workflows_core.limits import EngineConfig, engine_config
 from workflows_core.script.problem import Problem
+
+from .author_check_process import CheckProcess, Question
 
 if TYPE_CHECKING:
     from ...workspace import Workspace
@@ -47,39 +48,28 @@ def engine_settings(workspace: Workspace) -> EngineConfig:
     return engine_config(record.config)
 
 
-def check(text: str, args: Any, settings: EngineConfig) -> Checked:
-    """Check a script, the engine's own compiler included. Blocks: call it in a thread of its own."""
-    from workflows_core.script.check import calls_bound, check_script
-
-    problems = asyncio.run(
-        check_script(text, agents=settings.agents, max_calls=settings.limits.max_calls, args=args)
-    )
-    try:
-        bound: tuple[int, bool] | None = calls_bound(text)
-    except (ScriptRefused, RecursionError):
-        bound = None
-    return Checked(text, args, problems, bound)
-
-
 class Checker:
     """Checks what ``read`` gives (text and arguments; None: nothing is open) and hands the answer to ``done``.
 
-    One check runs at a time; an answer that is no longer about the text that stands there is dropped.
+    ``begin`` starts a worker that awaits ``now``. An answer that is no longer about the text that stands there is
+    dropped.
     """
 
     def __init__(
         self,
         screen: Screen[Any],
         workspace: Workspace,
+        begin: Callable[[], object],
         read: Callable[[], tuple[str, Any] | None],
         done: Callable[[Checked], None],
     ) -> None:
         self._screen = screen
         self._workspace = workspace
+        self._begin = begin
         self._read = read
         self._done = done
         self._timer: Timer | None = None
-        self._running: asyncio.Future[Checked] | None = None
+        self._process = CheckProcess()
 
     def soon(self) -> None:
         """The text changed: check it once it has stood still for DELAY_SECONDS."""
@@ -89,7 +79,7 @@ class Checker:
     def start(self) -> None:
         """Check now, in a worker of the screen."""
         self.cancel()
-        self._screen.run_worker(self.now(), group="check", exclusive=True, exit_on_error=False)
+        self._begin()
 
     def cancel(self) -> None:
         """Forget a check that is due."""
@@ -98,24 +88,27 @@ class Checker:
             self._timer = None
 
     async def now(self) -> Checked | None:
-        """Check what stands there now and return the answer; None where nothing is open."""
+        """Check what stands there now and return the answer; None where nothing is open. Raises CheckFailed."""
         self.cancel()
         subject = self._read()
         if subject is None:
             return None
+        text, args = subject
         settings = engine_settings(self._workspace)
-        while self._running is not None and not self._running.done():
-            # A thread cannot be stopped; a second one beside it would only slow both down.
-            await asyncio.wait({self._running})
-        self._running = asyncio.get_running_loop().run_in_executor(None, check, *subject, settings)
-        self._running.add_done_callback(_retrieve)
-        checked = await asyncio.shield(self._running)
+        found = await self._process.ask(
+            Question(_text(text), args, settings.agents, settings.limits.max_calls)
+        )
+        checked = Checked(text, args, found.problems, found.bound)
         if self._read() == subject:
             self._done(checked)
         return checked
 
+    async def close(self) -> None:
+        """Forget what is due and end the process."""
+        self.cancel()
+        await self._process.close()
 
-def _retrieve(done: asyncio.Future[Checked]) -> None:
-    """Take the exception of a check that nobody waits for any more."""
-    if not done.cancelled():
-        done.exception()
+
+def _text(text: str) -> str:
+    """The text as JSON can carry it: half a surrogate pair, which no file can hold, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")

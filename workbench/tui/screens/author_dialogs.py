@@ -10,8 +10,8 @@ from textual.widgets import Input
 
 from .. import keymap
 from ..widgets.editor_form import TextBlock
-from ..widgets.lines import Span
-from ..widgets.pane import Field
+from ..widgets.lines import LineList, Span, TextRows
+from ..widgets.pane import Field, Pane
 from .dialogs import Answer, Dialog, Modal
 
 
@@ -20,6 +20,7 @@ class NameDialog(Modal[str | None]):
 
     BINDINGS = keymap.bindings("dialog")
     TITLE = "New script"
+
     def __init__(self, suggestion: str) -> None:
         super().__init__(id="name-dialog")
         self._suggestion = suggestion
@@ -42,6 +43,46 @@ class NameDialog(Modal[str | None]):
     def _accepted(self, message: Input.Submitted) -> None:
         message.stop()
         self.dismiss(message.value.strip() or None)
+
+
+class Picker(Modal[int | None]):
+    """Type, choose, enter: one of ``choices``, each a name and a remark. The result is its place, or None."""
+
+    BINDINGS = keymap.bindings("palette")
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__(id="picker")
+        self._title = title
+        rows = [(Span(f" {name}"), Span(f"  {remark}", "quiet")) for name, remark in choices]
+        self._list = LineList(
+            TextRows(rows), empty="Nothing is called that. Escape closes.", filterable=False
+        )
+
+    def content(self) -> Iterable[Widget]:
+        yield Field(placeholder="type to search")
+        yield self._list
+
+    def on_mount(self) -> None:
+        self.query_one("#frame", Pane).set_title(self._title)
+        self.query_one(Field).focus()
+
+    def moved_list(self) -> LineList:
+        return self._list
+
+    @on(Input.Changed)
+    def _typed(self, message: Input.Changed) -> None:
+        message.stop()
+        self._list.set_filter(message.value)
+
+    @on(Input.Submitted)
+    def _accepted(self, message: Input.Submitted) -> None:
+        message.stop()
+        self._list.action_select()
+
+    @on(LineList.Selected)
+    def _chosen(self, message: LineList.Selected) -> None:
+        message.stop()
+        self.dismiss(message.index)
 
 
 def changed_on_disk(name: str) -> Dialog:

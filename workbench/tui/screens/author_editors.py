@@ -18,17 +18,16 @@ from workflows_core.script.problem import Problem, apply_fix
 
 from ... import words
 from ...drafts import Draft, OnDisk
-from ...inert import shorten
 from ..widgets.bars import LineBar
 from ..widgets.choice import Choice
 from ..widgets.editor import ScriptEditor
 from ..widgets.editor_form import TextBlock
 from ..widgets.editor_marks import ProblemMark
-from ..widgets.lines import Line, LineList, Span
+from ..widgets.lines import LineList, Span
 from ..widgets.pane import ListPane, Pane
 from .author_checks import Checked
 from .author_marks import MarkedRun
-from .author_scripts import ProblemList
+from .author_problems import ProblemList, ProblemRows
 
 #: The place of the cursor is written once it has stood still this long, so that keys do not wait for it.
 PLACE_SECONDS = 0.12
@@ -138,6 +137,7 @@ class EditorColumn(Vertical):
     async def on_mount(self) -> None:
         await self._problems.mount(self._sentence)
         self.offer(None)
+        self.retitle()
         self._show_problems()
 
     def on_resize(self) -> None:
@@ -151,7 +151,7 @@ class EditorColumn(Vertical):
 
     async def open(self, path: Path, draft: Draft, *, unsaved: str | None = None) -> OpenFile:
         """Open a draft in an editor of its own and show it; ``unsaved`` is its working copy where it differs."""
-        editor = ScriptEditor(draft.text)
+        editor = ScriptEditor(draft.text, unicode=self._unicode)
         editor.display = False
         file = OpenFile(path, draft, editor)
         self.files.append(file)
@@ -375,30 +375,3 @@ class EditorColumn(Vertical):
     def mark(self, file: OpenFile) -> None:
         """Put the marks of the script's last run where its lines are now."""
         file.editor.set_marks(file.run.marks(file.editor.text, unicode=self._unicode))
-
-
-class ProblemRows:
-    """Problems as rows; a sentence that is too long for its row ends in an ellipsis."""
-
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self._problems = problems
-
-    def __len__(self) -> int:
-        return len(self._problems)
-
-    def row_id(self, index: int) -> str:
-        return str(index)
-
-    def line(self, index: int, width: int) -> Line:
-        problem = self._problems[index]
-        fix = "fix  " if problem.fix is not None else ""
-        return (
-            Span(f"{words.place(problem.line, problem.column):>7} "),
-            Span(f"{problem.severity:<8}", "bad" if problem.severity == "error" else "waiting"),
-            Span(fix, "accent"),
-            Span(shorten(problem.message, max(1, width - 16 - len(fix)))),
-        )
-
-    def text(self, index: int) -> str:
-        problem = self._problems[index]
-        return f"{problem.severity} {problem.rule} {problem.message}"

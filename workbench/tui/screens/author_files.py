@@ -148,6 +148,8 @@ class Files:
 
     async def _reload(self, file: OpenFile) -> None:
         reading = await asyncio.to_thread(read_file, file.draft.path)
+        if file not in self._column.files:
+            return  # closed meanwhile
         file.draft.accept(reading)
         file.editor.become(reading.text)
         self._settled(file)

@@ -55,7 +55,7 @@ class LaunchPane(Pane):
         self._form = LaunchForm()
         self._stubs: Sequence[StubChoice] = (StubChoice(None, "none"),)
         self._read = read_arguments("")
-        self.editor = ArgumentsEditor(id="arguments")
+        self.editor = ArgumentsEditor(unicode=unicode, id="arguments")
 
     def compose(self) -> ComposeResult:
         yield TextBlock(id="arguments-title")

@@ -129,9 +129,3 @@ class ScriptList(LineList):
     """The tree of scripts; its own keys make, edit outside and close scripts."""
 
     BINDINGS: ClassVar[list[BindingType]] = keymap.bindings("author.scripts")
-
-
-class ProblemList(LineList):
-    """The problems of the shown script; enter goes to the place, its own key applies the fix."""
-
-    BINDINGS: ClassVar[list[BindingType]] = keymap.bindings("author.problems")

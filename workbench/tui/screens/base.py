@@ -185,7 +185,10 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
         folded = [widget for column in self.COLUMNS for widget in self.query(f"#{column.id}.-folded")]
         for widget in folded:
             widget.remove_class("-folded")
+        # What was folded has no place on the screen yet, by which Textual would sort it.
+        order = {widget: index for index, widget in enumerate(self.walk_children())}
         chain = [widget for widget in self.focus_chain if not _closed_field(widget)]
+        chain.sort(key=lambda widget: order[widget])
         if chain:
             here = chain.index(self.focused) if self.focused in chain else -1 if by > 0 else 0
             chain[(here + by) % len(chain)].focus(scroll_visible=False)

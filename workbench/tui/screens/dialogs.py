@@ -30,12 +30,11 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
 
     CSS_PATH = Path(__file__).with_name("dialogs.tcss")
     AUTO_FOCUS: ClassVar[str] = ""
-    TITLE: ClassVar[str] = ""
 
     def compose(self) -> ComposeResult:
         ascii = getattr(self.app, "ascii", False)
         label = getattr(self.app, "key_label", lambda id: id)
-        yield Pane(*self.content(), title=self.TITLE, id="frame", classes="-ascii" if ascii else None)
+        yield Pane(*self.content(), title=self.title or "", id="frame", classes="-ascii" if ascii else None)
         yield KeyLine(label)
 
     def content(self) -> Iterable[Widget]:
@@ -84,7 +83,7 @@ class Dialog(Modal[str | None]):
     BINDINGS = keymap.bindings("dialog")
 
     def __init__(self, title: str, text: str, answers: Sequence[Answer]) -> None:
-        super().__init__(id="dialog")
+        super().__init__()
         self._title = title
         self._text = text
         self._answers = answers

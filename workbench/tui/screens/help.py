@@ -55,7 +55,7 @@ class HelpScreen(Modal[None]):
     TITLE = "Keys"
 
     def __init__(self, chain: Sequence[str], keys: Keymap, *, unicode: bool = True) -> None:
-        super().__init__(id="help")
+        super().__init__()
         self._chain = chain
         self._keys = keys
         self._unicode = unicode

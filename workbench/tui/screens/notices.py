@@ -37,7 +37,7 @@ class NoticesScreen(Modal[None]):
     TITLE = "Notices"
 
     def __init__(self, notices: Sequence[Notice], now: int) -> None:
-        super().__init__(id="notices")
+        super().__init__()
         self._notices = tuple(reversed(notices))
         self._now = now
         self._owners: list[int] = []

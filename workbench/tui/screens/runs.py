@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from textual import on, work
 from textual.widget import Widget
@@ -24,6 +24,9 @@ from ..widgets.run_list import GROUPS, RunRows
 from .base import Column, WorkbenchScreen
 from .dialogs import Answer, Dialog
 
+#: Seconds for which another run's details may stand while the selected run is read.
+PATIENCE: Final = 0.1
+
 
 class RunList(LineList):
     """The list of runs, with its own keys."""
@@ -35,7 +38,7 @@ class RunsScreen(WorkbenchScreen):
     """F3. A run under the cursor is read when the cursor rests on it, and again whenever it changes."""
 
     NAME = "runs"
-    COLUMNS = (Column("runs", 38), Column("run", 60))
+    COLUMNS = (Column("runs", 40), Column("run", 60))
     MAIN = "runs"
     CSS_PATH = Path(__file__).with_name("runs.tcss")
     BINDINGS: ClassVar = [*keymap.bindings("runs")]
@@ -119,11 +122,19 @@ class RunsScreen(WorkbenchScreen):
         self._detail.list.focus()
 
     def _select(self, run_id: str | None) -> None:
+        """Read ``run_id``. What was shown before stays until it is read, but not for long."""
         self._selected = run_id
-        self._detail.announce(self._run())
         self.refresh_bindings()
-        if run_id is not None:
+        if run_id is None:
+            self._detail.announce(None)
+        else:
             self._reader.request()
+            self.set_timer(PATIENCE, self._announce)
+
+    def _announce(self) -> None:
+        """Take away what belongs to another run than the one under the cursor."""
+        if self._detail.run_id != self._selected:
+            self._detail.announce(self._run())
 
     def _run(self) -> RunSummary | None:
         """The run under the cursor, as the book has it."""
@@ -138,6 +149,7 @@ class RunsScreen(WorkbenchScreen):
                 view = await self.context.client.view(run_id)
         except WorkflowError as error:
             if run_id == self._selected:
+                self._detail.announce(self._run())
                 self._detail.fail(f"{error.title}.\n{error}")
             return
         if run_id == self._selected:
@@ -154,6 +166,8 @@ class RunsScreen(WorkbenchScreen):
             return run is not None and run.state in DELETABLE
         if action == "copy_value":
             return run is not None
+        if action == "next_group":
+            return len(self.workbench.book.newest) > 0
         return super().check_action(action, parameters)
 
     def action_next_group(self) -> None:

@@ -19,10 +19,11 @@ from textual.cache import LRUCache
 from textual.document._document import EditResult, Location, Selection
 from textual.geometry import Region, Size
 from textual.message import Message
+from textual.reactive import Reactive, reactive
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from .editor_document import EditorDocument, FlatDocument, FlatNavigator
+from .editor_document import EditorDocument, FlatDocument, FlatNavigator, Replaced
 from .editor_highlight import Highlights, editor_theme, grammar
 from .editor_keys import EDITOR_BINDINGS
 from .editor_marks import TONES, LineMarks, Mark, ProblemMark
@@ -57,6 +58,9 @@ class ScriptEditor(TextArea, inherit_bindings=False):
     ScriptEditor:focus { border: none; }
     """
 
+    #: TextArea paints everything when the cursor moves; here ``_look_again`` finds the lines that changed.
+    selection: Reactive[Selection] = reactive(Selection(), init=False, always_update=True, repaint=False)
+
     @dataclass
     class PasteRefused(Message):
         """A paste was over PASTE_CHARACTERS; nothing was inserted."""
@@ -76,6 +80,7 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         show_gutter: bool = True,
         read_only: bool = False,
         placeholder: str = "",
+        unicode: bool = True,
         name: str | None = None,
         id: str | None = None,
         classes: str | None = None,
@@ -83,6 +88,9 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         self._beside = LineMarks()
         self._strips: LRUCache[Line, Strip] = LRUCache(2048)
         self._style_set: Styles | None = None
+        self._cut = "…" if unicode else ">"
+        self._painted: dict[int, Line | None] = {}
+        self._look_due = False
         super().__init__(
             text,
             language=language,
@@ -124,8 +132,16 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         self.move_cursor((0, 0))
         self._refresh_size()
 
+    @property
+    def _spans(self) -> Highlights:
+        return cast(Highlights, self._highlights)
+
     def _build_highlight_map(self) -> None:
-        cast(Highlights, self._highlights).forget()
+        self._look_again()
+
+    def _watch_selection(self, previous_selection: Selection, selection: Selection) -> None:
+        super()._watch_selection(previous_selection, selection)
+        self._look_again()
 
     def _watch_language(self, language: str | None) -> None:
         if not (language is None and self.lines.tree is None):
@@ -191,8 +207,9 @@ class ScriptEditor(TextArea, inherit_bindings=False):
             for row in rows:
                 self.refresh_lines(row)
 
-    def _follow_edit(self, start: Location, end: Location, new_end: Location, indents: Sequence[int]) -> None:
-        self._beside.follow(start, end, new_end, indents, self.lines.lines)
+    def _follow_edit(self, edit: Replaced) -> None:
+        self._beside.follow(edit, self.lines.lines)
+        self._spans.follow(edit.start[0], edit.end[0], edit.new_end[0], edit.changed)
 
     def go_to(self, line: int, column: int = 1) -> None:
         """Put the cursor at this place, counted from 1, and in the middle of the view."""
@@ -319,7 +336,7 @@ class ScriptEditor(TextArea, inherit_bindings=False):
                 name: self.get_component_rich_style(name, partial=True)
                 for name in ScriptEditor.COMPONENT_CLASSES
             }
-            self._style_set = Styles(self._theme, components)
+            self._style_set = Styles(self._theme, components, self._cut)
         return self._style_set
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -328,13 +345,23 @@ class ScriptEditor(TextArea, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         styles = self._styles
+        line = self._painted[y] = self._line_at(y)
+        if line is None:
+            return Strip.blank(self.size.width, styles.theme.base_style)
+        if self.placeholder and not line.text and self.document.line_count == 1:
+            return super().render_line(y)
+        strip = self._strips.get(line)
+        if strip is None:
+            strip = self._strips[line] = paint(line, styles, self.indent_width, self.app.console)
+        return strip
+
+    def _line_at(self, y: int) -> Line | None:
+        """All that decides how line ``y`` of the view looks; None below the end of the text."""
         scroll_x, scroll_y = self.scroll_offset
         row = y + scroll_y
         lines = self.lines.lines
         if row >= len(lines):
-            return Strip.blank(self.size.width, styles.theme.base_style)
-        if self.placeholder and len(lines) == 1 and not lines[0]:
-            return super().render_line(y)
+            return None
         text = lines[row]
         start, end = self.selection
         here = end[0] == row and self._has_cursor
@@ -349,12 +376,12 @@ class ScriptEditor(TextArea, inherit_bindings=False):
                 )
         elif (partner := self._matching_bracket_location) is not None and self._has_cursor:
             brackets = (*((partner[1],) if partner[0] == row else ()), *((end[1],) if here else ()))
-        line = Line(
+        return Line(
             text,
-            cast(Highlights, self._highlights)[row],
+            self._spans[row],
             row,
             self.gutter_width,
-            self.size.width,
+            self.scrollable_content_region.width,
             scroll_x,
             here and self.highlight_cursor_line,
             end[1] if here and self._draw_cursor else None,
@@ -363,7 +390,16 @@ class ScriptEditor(TextArea, inherit_bindings=False):
             self._beside.marks.get(row),
             self._beside.underlines.get(row, ()),
         )
-        strip = self._strips.get(line)
-        if strip is None:
-            strip = self._strips[line] = paint(line, styles, self.indent_width, self.app.console)
-        return strip
+
+    def _look_again(self) -> None:
+        """Text or cursor changed: once this message is done, paint the lines that look different now."""
+        if not self._look_due and self.is_mounted:
+            self._look_due = True
+            self.call_next(self._repaint_changed)
+
+    def _repaint_changed(self) -> None:
+        self._look_due = False
+        top = self.scroll_offset.y
+        for y in range(self.size.height):
+            if y not in self._painted or self._painted[y] != self._line_at(y):
+                self.refresh_lines(top + y)

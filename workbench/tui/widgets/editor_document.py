@@ -102,8 +102,18 @@ def char_column(line: str, byte: int) -> int:
     return min(bisect_right(byte_starts(line), byte) - 1, len(line))
 
 
-#: What to tell of an edit: start, old end, new end, and how far each replaced line was indented.
-Replaced = Callable[[Location, Location, Location, Sequence[int]], None]
+class Replaced(NamedTuple):
+    """What an edit did: ``start`` to ``end`` was replaced by a text that ends at ``new_end``.
+
+    ``indents`` are the old indentations of the replaced lines. ``changed`` are first and last rows, as they are
+    now, of what the syntax tree reads differently.
+    """
+
+    start: Location
+    end: Location
+    new_end: Location
+    indents: Sequence[int]
+    changed: Sequence[tuple[int, int]]
 
 
 class EditorDocument(Document):
@@ -116,7 +126,7 @@ class EditorDocument(Document):
         newline = "\r\n" if "\r\n" in text and not _LONE_LF.search(text) else "\n"
         self._newline = newline  # type: ignore[assignment]
         self._lines = text.split(newline)
-        self.on_replaced: Replaced | None = None
+        self.on_replaced: Callable[[Replaced], None] | None = None
         self._parser = Parser(language) if language is not None else None
         self.tree: Tree | None = None
         if self._parser is not None:
@@ -139,6 +149,7 @@ class EditorDocument(Document):
         """Replace what lies between the two locations. ``text`` may hold several lines."""
         top, bottom = sorted((self._clamp(start), self._clamp(end)))
         replaced = self.get_text_range(top, bottom)
+        changed: list[tuple[int, int]] = []
         tree = self.tree
         if tree is not None:
             start_byte, old_end_byte = self._byte_offset(top), self._byte_offset(bottom)
@@ -163,16 +174,19 @@ class EditorDocument(Document):
                 new_end_point=(end_location[0], byte_column(self._lines[end_location[0]], end_location[1])),
             )
             self.tree = self._parser.parse(self._source(), tree)
+            changed = [(r.start_point[0], r.end_point[0]) for r in tree.changed_ranges(self.tree)]
         if self.on_replaced is not None:
             indents = [len(line) - len(line.lstrip()) for line in old]
-            self.on_replaced(top, bottom, end_location, indents)
+            self.on_replaced(Replaced(top, bottom, end_location, indents, changed))
         return EditResult(end_location, replaced)
 
     def _clamp(self, location: Location) -> Location:
         row, column = location
         if row >= len(self._lines):
             return len(self._lines) - 1, len(self._lines[-1])
-        return max(0, row), max(0, min(column, len(self._lines[row])))
+        if row < 0:
+            return 0, 0
+        return row, max(0, min(column, len(self._lines[row])))
 
 
 class FlatDocument(WrappedDocument):

@@ -1,14 +1,15 @@
 """Syntax highlighting on demand: the tree is queried for the rows that are painted, 32 at a time.
 
 Textual queries the whole tree at every edit, which takes three times as long as everything else a key causes.
-``Highlights`` is a mapping from row to the highlights of that row that fills itself when a row is asked for.
+``Highlights`` is a mapping from row to the highlights of that row that fills itself when a row is asked for,
+and after an edit forgets only the rows that tree-sitter reads differently.
 Within a row highlights stand in the order of the patterns that made them, so that a later pattern of the
 query overrides an earlier one wherever the row lies in the document.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, cast
@@ -55,9 +56,22 @@ class Highlights(Mapping[int, tuple[Span, ...]]):
         self._grammar = of
         self._rows: dict[int, tuple[Span, ...]] = {}
 
-    def forget(self) -> None:
-        """The tree has changed: query again what is asked for from now on."""
-        self._rows.clear()
+    def follow(self, start: int, old_end: int, new_end: int, changed: Sequence[tuple[int, int]]) -> None:
+        """Rows ``start`` to ``old_end`` were replaced and end at ``new_end`` now: query those again.
+
+        ``changed`` are the first and last rows, as they are now, of what the tree reads differently since. The
+        patterns of the queries look at a node and its parent only, so that no other row can have changed.
+        """
+        shift = new_end - old_end
+        if shift:
+            self._rows = {
+                row if row < start else row + shift: spans
+                for row, spans in self._rows.items()
+                if row < start or row > old_end
+            }
+        for first, last in (*changed, (start, new_end)):
+            for row in range(first, last + 1):
+                self._rows.pop(row, None)
 
     def __getitem__(self, row: int) -> tuple[Span, ...]:
         spans = self._rows.get(row)
@@ -72,8 +86,13 @@ class Highlights(Mapping[int, tuple[Span, ...]]):
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))
 
-    def _fill(self, first: int) -> None:
-        last = min(first + CHUNK, self._document.line_count)
+    def _fill(self, start: int) -> None:
+        """Query what is missing of the rows of one chunk."""
+        end = min(start + CHUNK, self._document.line_count)
+        missing = [row for row in range(start, end) if row not in self._rows]
+        if not missing:
+            return
+        first, last = missing[0], missing[-1] + 1
         rows: list[list[Span]] = [[] for _ in range(first, last)]
         tree = self._document.tree
         if self._grammar is not None and tree is not None:
@@ -82,14 +101,14 @@ class Highlights(Mapping[int, tuple[Span, ...]]):
             captures = cursor.captures(tree.root_node)
             for name in sorted(captures, key=self._grammar.order.__getitem__):
                 for node in captures[name]:
-                    start_row, start = node.start_point
-                    end_row, end = node.end_point
+                    start_row, left = node.start_point
+                    end_row, right = node.end_point
                     for row in range(max(start_row, first), min(end_row, last - 1) + 1):
-                        left, right = start if row == start_row else 0, end if row == end_row else None
-                        if left != right:
-                            rows[row - first].append((left, right, name))
-        for row, spans in enumerate(rows, first):
-            self._rows[row] = tuple(spans)
+                        span = (left if row == start_row else 0, right if row == end_row else None, name)
+                        if span[0] != span[1]:
+                            rows[row - first].append(span)
+        for row in missing:
+            self._rows[row] = tuple(rows[row - first])
 
 
 _DARK: Final = {

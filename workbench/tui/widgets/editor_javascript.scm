@@ -1,9 +1,11 @@
 ; Later patterns override earlier ones. Of a template only its text is a string: what stands in ${…} is code.
+; A pattern looks at a node and its parent only: rows that the parser leaves alone are not queried again.
 (string) @string
 (template_string "`" @string)
 (template_string (string_fragment) @string)
 (escape_sequence) @escape
-(template_substitution "${" @keyword "}" @keyword)
+(template_substitution "${" @keyword)
+(template_substitution "}" @keyword)
 (regex) @regex
 
 (number) @number

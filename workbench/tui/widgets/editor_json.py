@@ -15,8 +15,8 @@ class ArgumentsEditor(ScriptEditor):
     ArgumentsEditor:nocolor { text-style: none; }
     """
 
-    def __init__(self, text: str = "", *, id: str | None = None) -> None:
-        super().__init__(text, language="json", show_gutter=False, placeholder="{}", id=id)
+    def __init__(self, text: str = "", *, unicode: bool = True, id: str | None = None) -> None:
+        super().__init__(text, language="json", show_gutter=False, placeholder="{}", unicode=unicode, id=id)
         self.highlight_cursor_line = False
 
     def show_error(self, place: tuple[int, int] | None) -> None:

@@ -1,4 +1,4 @@
-; Later patterns override earlier ones.
+; Later patterns override earlier ones. A pattern looks at a node and its parent only.
 (string) @string
 (escape_sequence) @escape
 (pair key: (string) @key)

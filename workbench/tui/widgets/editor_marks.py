@@ -11,6 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 from textual.document._document import Location
 
+from .editor_document import Replaced
+
 #: Names of colours, as the lists of the other screens use them.
 TONES: Final = ("quiet", "running", "waiting", "good", "bad")
 
@@ -63,14 +65,12 @@ class LineMarks:
             lines,
         )
 
-    def follow(
-        self, start: Location, end: Location, new_end: Location, indents: Sequence[int], lines: Sequence[str]
-    ) -> None:
-        """Move everything along after ``start`` to ``end`` was replaced and now ends at ``new_end``.
+    def follow(self, edit: Replaced, lines: Sequence[str]) -> None:
+        """Move everything along with an edit; ``lines`` is the new text.
 
-        A mark stands where its line's text starts: ``indents`` are the old indentations of the replaced
-        lines. What stood inside the replaced part moves to its start. ``lines`` is the new text.
+        A mark stands where its line's text starts. What stood inside the replaced part moves to its start.
         """
+        start, end, new_end, indents, _changed = edit
 
         def moved(row: int, column: int) -> Location:
             if (row, column) < start:

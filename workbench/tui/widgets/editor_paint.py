@@ -44,10 +44,12 @@ class Line(NamedTuple):
 
 
 class Styles(NamedTuple):
-    """The theme, with what the stylesheet adds, and the component styles of marks and problem letters."""
+    """The theme, with what the stylesheet adds, the component styles of marks and problem letters, and the sign
+    of a line that goes on, one cell wide."""
 
     theme: TextAreaTheme
     components: Mapping[str, Style]
+    cut: str
 
 
 def paint(line: Line, styles: Styles, tab_width: int, console: Console) -> Strip:
@@ -83,7 +85,7 @@ def paint(line: Line, styles: Styles, tab_width: int, console: Console) -> Strip
     strip = strip.extend_cell_length(room, theme.cursor_line_style if line.current else base)
     if place.width > line.scroll_x + room > line.scroll_x:
         ground = (theme.cursor_line_style if line.current else base) or base
-        cut = Segment("…", ground + styles.components["editor--quiet"])
+        cut = Segment(styles.cut, ground + styles.components["editor--quiet"])
         strip = Strip.join([strip.crop(0, room - 1), Strip([cut], 1)])
     if line.gutter_width:
         strip = Strip.join([_gutter(line, styles), strip])

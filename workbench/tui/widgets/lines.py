@@ -220,7 +220,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             position = min(self.cursor, last)
         offset = self.cursor - round(self.scroll_y)
         self.set_reactive(LineList.cursor, max(0, position))
-        if 0 <= offset < self.size.height:
+        if 0 <= offset < self._height:
             self.scroll_to(y=self.cursor - offset, animate=False, force=True)
         self._reveal()
         self._note_current()
@@ -243,6 +243,15 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             self._current = current
             self.post_message(self.Highlighted(self, -1 if index is None else index, current))
 
+    @property
+    def _width(self) -> int:
+        """Cells for a line, the scroll bar not counted."""
+        return self.scrollable_content_region.width
+
+    @property
+    def _height(self) -> int:
+        return self.scrollable_content_region.height
+
     # Movement
 
     def _move(self, position: int) -> None:
@@ -254,7 +263,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _reveal(self) -> None:
-        height = max(1, self.size.height)
+        height = max(1, self._height)
         top = round(self.scroll_y)
         if self.cursor < top:
             self.scroll_to(y=self.cursor, animate=False, force=True)
@@ -265,7 +274,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self._move(self.cursor + by)
 
     def action_page(self, by: int) -> None:
-        self._move(self.cursor + by * max(1, self.size.height - 1))
+        self._move(self.cursor + by * max(1, self._height - 1))
 
     def action_edge(self, side: int) -> None:
         self._move(0 if side < 0 else len(self._order) - 1)
@@ -341,7 +350,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         left, top = self.scroll_offset
-        width = self.size.width
+        width = self._width
         position = top + y
         if position >= len(self._order):
             return self._empty_line(y, width) if not self._order else Strip.blank(width, self.rich_style)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from textual import on
 from textual.containers import Vertical
 from textual.content import Content
@@ -61,6 +63,10 @@ class Field(Input, inherit_bindings=False):
             classes=classes,
         )
 
+    def validate_value(self, value: str) -> str:
+        """What is pasted may hold anything; it becomes visible symbols before it is drawn."""
+        return inert(value)
+
     def action_leave_field(self) -> None:
         self.post_message(self.Left(self))
 
@@ -104,7 +110,8 @@ class Pane(Vertical):
 class ListPane(Pane):
     """A LineList in a pane, with the filter field that its filter key opens.
 
-    The title is ``NAME COUNT``; while a filter is set it is ``NAME SHOWN of COUNT``.
+    The title is ``NAME COUNT``; while a filter is set it is ``NAME SHOWN of COUNT``. ``above`` stands over the
+    list.
     """
 
     DEFAULT_CSS = """
@@ -122,12 +129,13 @@ class ListPane(Pane):
         lines: LineList | None = None,
         empty: str = "",
         counted: bool = True,
+        above: Sequence[Widget] = (),
         id: str | None = None,
         classes: str | None = None,
     ) -> None:
         self.list = lines if lines is not None else LineList(rows, empty=empty)
         self._field = Field(placeholder="filter")
-        super().__init__(self.list, self._field, title=name, id=id, classes=classes)
+        super().__init__(*above, self.list, self._field, title=name, id=id, classes=classes)
         self._heading = name
         self._counted = counted
         self._retitle()

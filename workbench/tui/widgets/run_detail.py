@@ -70,19 +70,17 @@ class RunDetail(ListPane):
     """The details of one run. ``clock`` gives the time in microseconds since the epoch."""
 
     def __init__(self, clock: Callable[[], int], *, unicode: bool = True, id: str | None = None) -> None:
-        super().__init__("Run", lines=DetailList(), counted=False, id=id)
-        self._clock = clock
-        self._unicode = unicode
         self._header = RunHeader(unicode=unicode)
         self._bar = TabBar()
+        above = (self._header, self._bar)
+        super().__init__("Run", lines=DetailList(), counted=False, above=above, id=id)
+        self._clock = clock
+        self._unicode = unicode
         self._run_id: str | None = None
         self._view: RunView | None = None
         self._source: SourceText | None = None
         self._places: dict[str, _Place] = {}
         self._tab = "steps"
-
-    def on_mount(self) -> None:
-        self.mount(self._header, self._bar, before=0)
 
     @property
     def view(self) -> RunView | None:
@@ -95,28 +93,37 @@ class RunDetail(ListPane):
 
     # What is shown
 
-    def announce(self, run: RunSummary | None) -> None:
+    @property
+    def run_id(self) -> str | None:
+        """The run that was announced last."""
+        return self._run_id
+
+    def announce(self, run: RunSummary | RunView | None) -> None:
         """Show the header of ``run`` while the rest is being read; None empties everything."""
-        run_id = None if run is None else run.run_id
-        if run_id != self._run_id:
-            self._run_id = run_id
-            self._view = self._source = None
-            self._places.clear()
-            self.clear_filter()
+        if self._begin(run):
             self.list.set_empty("")
             self.list.set_rows(TextRows())
             self._bar.show((), "")
+
+    def _begin(self, run: RunSummary | RunView | None) -> bool:
+        """Show the header of ``run``; True where it is another run than before."""
         self.rename("Run" if run is None else run.name or run.run_id)
         self._header.show(run, self._clock())
+        run_id = None if run is None else run.run_id
+        if run_id == self._run_id:
+            return False
+        self._run_id = run_id
+        self._view = self._source = None
+        self._places.clear()
+        self.clear_filter()
+        return True
 
     def show(self, view: RunView) -> None:
-        """Show ``view``, which must be of the run that was announced last."""
-        if view.run_id != self._run_id:
-            return
+        """Show ``view``. A run that was shown before keeps its place in every tab."""
+        self._begin(view)
         if self._view is None or self._view.script != view.script:
             self._source = SourceText(view.script)
         self._view = view
-        self._header.show(view, self._clock())
         tabs = self._tabs(view)
         if self._tab not in [tab.name for tab in tabs]:
             self._tab = "steps"
@@ -155,7 +162,7 @@ class RunDetail(ListPane):
             return
         empty = _EMPTY.get(self._tab, "")
         self.list.set_empty(self._no_result(view) if self._tab == "result" else empty)
-        self.list.follows = self._tab in ("log", "journal")
+        self.list.follows = self._tab in ("log", "journal") and not view.state.final
         self.list.opens = self._tab in ("steps", "journal")
         self.set_rows(self._rows(view))
 

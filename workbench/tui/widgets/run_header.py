@@ -19,13 +19,15 @@ from .lines import Line, Span, drawn, wrap
 
 #: More lines of a cause than this are cut off; the whole of it can be copied from the result's tab.
 _CAUSE_LINES = 3
+#: The header's usual height; keeping it spares a layout with every run that the cursor passes.
+_LINES = 3
 
 
 class RunHeader(LineBar):
     """The state in a sentence with its cause, since when, and the last progress; then the run's identity."""
 
     DEFAULT_CSS = """
-    RunHeader { height: 2; margin-bottom: 1; }
+    RunHeader { height: 3; margin-bottom: 1; }
     """
 
     def __init__(self, *, unicode: bool = True) -> None:
@@ -45,7 +47,7 @@ class RunHeader(LineBar):
 
     def _lay_out(self) -> None:
         self._lines = header_lines(self._run, self._now, self.size.width, unicode=self._unicode)
-        self.styles.height = max(1, len(self._lines))
+        self.styles.height = max(_LINES, len(self._lines))
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

@@ -21,6 +21,8 @@ GROUPS: Final[tuple[tuple[str, frozenset[RunState] | None], ...]] = (
     ("Completed runs", frozenset({S.COMPLETED})),
 )
 _AGE_WIDTH: Final = 6
+#: A name has at least this many cells; the word beside the glyph is shortened for it.
+_NAME_WIDTH: Final = 12
 
 
 class RunRows:
@@ -45,10 +47,11 @@ class RunRows:
     def line(self, index: int, width: int) -> Line:
         run = self._runs[index]
         mark = words.run_mark(run.state)
-        room = width - 2 - self._word_width - 2 - 1 - _AGE_WIDTH
+        word_width = max(1, min(self._word_width, width - 2 - 2 - _NAME_WIDTH - 1 - _AGE_WIDTH))
+        room = width - 2 - word_width - 2 - 1 - _AGE_WIDTH
         return (
             Span(f"{mark.glyph if self._unicode else mark.ascii} ", mark.tone),
-            Span(fit(mark.word, self._word_width), mark.tone),
+            Span(fit(mark.word, word_width), mark.tone),
             Span("  "),
             Span(fit(run.name or run.run_id, max(1, room))),
             Span(f" {age(self._now - run.created_at):>{_AGE_WIDTH}}", "quiet"),

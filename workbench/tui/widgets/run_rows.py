@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from workflows_core.model import FrameView, LogLine, RunView, StepKind, StepStatus, StepView
@@ -258,8 +259,10 @@ def after(micros: int) -> str:
     return f"{max(0, micros) // 1000} ms" if micros < 1_000_000 else words.duration(micros)
 
 
-def _body(body: str) -> list[str]:
+@lru_cache(maxsize=128)
+def _body(body: str) -> tuple[str, ...]:
+    """A frame's body over lines; kept, because a live journal is shown anew with each change."""
     try:
-        return pretty(json.loads(body))
+        return tuple(pretty(json.loads(body)))
     except (ValueError, RecursionError):
-        return body.split("\n")
+        return tuple(body.split("\n"))

@@ -54,13 +54,20 @@ def _unreachable_waits(analysis: Analysis, flow: Flow) -> set[Node]:
             binding = analysis.binding_of_function(function)
             why = f"nothing calls {binding.name}()" if binding is not None else "nothing calls this function"
         else:
-            holders.add(statement_of(call.node))
-            before = _cause(analysis, statement_of(call.node))
-            why = before or why
+            holder = _holder(call.node)
+            holders.add(holder)
+            why = _cause(analysis, holder) or why
         analysis.report(
             "unreachable-checkpoint", call.node, f"this {call.name}() never waits: {why}", severity="warning"
         )
     return holders
+
+
+def _holder(node: Node) -> Node:
+    """The innermost statement that ``node`` belongs to."""
+    while node.parent is not None and not node.kind.endswith(("_statement", "_declaration")):
+        node = node.parent
+    return node
 
 
 def _unreachable_code(analysis: Analysis, graph: Graph, reported: set[Node]) -> None:
@@ -123,7 +130,13 @@ def _last_pauses(analysis: Analysis, flow: Flow) -> None:
         if any(_continues(analysis, node, function) for block in after for _, node, function in block.events):
             continue
         above = call.node.parent
-        at = above if above is not None and above.kind == "await_expression" else call.node
+        if above is None or above.kind not in (
+            "await_expression",
+            "expression_statement",
+            "return_statement",
+        ):
+            continue
+        at = above if above.kind == "await_expression" else call.node
         analysis.report(
             "last-pause",
             at,

@@ -16,6 +16,7 @@ _LISTS = frozenset({"map", "flatMap", "from", "fromAsync"})
 _IGNORING = frozenset(
     {"forEach", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex"}
 )
+_CHOICES = frozenset({"&&", "||", "??"})
 _NOT_USES = frozenset({"push", "unshift", "length"})
 
 
@@ -25,6 +26,7 @@ class _Sink(NamedTuple):
     dropped: str | None
     whole: Node
     listed: bool
+    fixable: bool = True
 
 
 def check_promises(analysis: Analysis) -> None:
@@ -140,7 +142,7 @@ class _Promises:
 
     def fix(self, sink: _Sink) -> Fix | None:
         whole = sink.whole
-        if not self.analysis.waits_inside(whole):
+        if not sink.fixable or not self.analysis.waits_inside(whole):
             return None
         if not sink.listed:
             return self.analysis.await_fix(whole)
@@ -164,20 +166,9 @@ class _Promises:
             if above is None:
                 return used
             kind = above.kind
-            if kind in ("parenthesized_expression", "ternary_expression"):
-                if kind == "ternary_expression" and above.field("condition") is node:
-                    return used
-                node = above
-            elif kind == "binary_expression":
-                sign = above.fields["operator"].kind if "operator" in above.fields else ""
-                if sign not in ("&&", "||", "??"):
-                    return used
-                if above.field("right") is node and self.sink(above, listed).dropped is not None:
-                    return _Sink(never, node, listed)
-                node = above
-            elif kind == "sequence_expression":
-                if above.children[-1] is not node:
-                    return _Sink(never, node, listed)
+            if kind in ("ternary_expression", "binary_expression", "sequence_expression"):
+                return self.choice(node, above, listed)
+            if kind == "parenthesized_expression":
                 node = above
             elif kind == "member_expression" and above.field("object") is node:
                 call = above.parent
@@ -216,6 +207,19 @@ class _Promises:
             else:
                 return used
 
+    def choice(self, node: Node, above: Node, listed: bool) -> _Sink:
+        """One of several values of an expression: what becomes of the whole becomes of it, if it is the value."""
+        kind = above.kind
+        used = _Sink(None, node, listed)
+        if kind == "sequence_expression" and above.children[-1] is not node:
+            return _Sink("never awaited; write await before it", node, listed)
+        if kind == "ternary_expression" and above.field("condition") is node:
+            return used
+        if kind == "binary_expression" and above.fields["operator"].kind not in _CHOICES:
+            return used
+        whole = self.sink(above, listed)
+        return whole._replace(whole=node) if whole.dropped is not None else used
+
     def combines(self, call: Node) -> bool:
         called = unwrapped(call.field("function"))
         if called is None or called.kind != "member_expression":
@@ -234,7 +238,7 @@ class _Promises:
             owner, name = called.field("object"), called.field("property")
             binding = self.analysis.scopes.binding(owner) if owner is not None else None
             if binding is not None and name is not None and self.analysis.text(name) in ("push", "unshift"):
-                return self.collected(binding, node)
+                return self.collected(binding, node)._replace(fixable=False)
         return _Sink(None, node, listed)
 
     def collected(self, binding: Binding, node: Node) -> _Sink:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from . import m0001_runs
+from . import m0001_runs, m0002_people
 
 #: (number, name, statements), in order; numbers start at 1 and have no gaps.
-MIGRATIONS: tuple[tuple[int, str, tuple[str, ...]], ...] = ((1, "runs", m0001_runs.STATEMENTS),)
+MIGRATIONS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
+    (1, "runs", m0001_runs.STATEMENTS),
+    (2, "people", m0002_people.STATEMENTS),
+)
 
 NEWEST = MIGRATIONS[-1][0]

@@ -1,0 +1,251 @@
+"""``export`` and ``replay`` over the real engine: live, finished, crashed and copied runs, and files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.workbench.cli.conftest import Command
+from tests.workbench.cli.test_real import process, store, wait_for_line
+
+SCRIPT = """\
+const one = await agent({stepId: 'one', agentRef: 'lead_agent', task: {secret: args.secret}});
+const two = await agent({stepId: 'two', agentRef: 'lead_agent', task: one.output});
+return two.output;
+"""
+STUBS = "- step: one\n  reply: {n: 7, text: 'hush-hush'}\n- step: two\n  reply: done\n"
+HANG = "- step: one\n  reply: {n: 7}\n- step: two\n  hang: true\n"
+NEVER = {"verdict", "frames", "notes", "divergence"}
+
+
+def written(folder: Path, stubs: str = STUBS) -> Path:
+    script = folder / "pair.workflow.js"
+    script.write_text(SCRIPT)
+    (folder / "pair.stubs.yaml").write_text(stubs)
+    return script
+
+
+@pytest.fixture
+def run_id(command: Command, folder: Path) -> str:
+    result = command("run", written(folder), "--args", '{"secret": "hush-hush"}', "--json")
+    assert result.status == 0, result.err
+    return str(result.document["run_id"])
+
+
+def killed(folder: Path, command: Command) -> str:
+    """A run whose process was killed while the second step was under way."""
+    with process("run", written(folder, HANG)) as running:
+        wait_for_line(running, "two")
+        running.kill()
+        running.communicate(timeout=30)
+    return str(command("runs", "--json").document["runs"][0]["run_id"])
+
+
+def test_a_finished_run_is_exported_and_replays_without_its_workspace(
+    command: Command, folder: Path, run_id: str, tmp_path: Path
+) -> None:
+    result = command("export", run_id[:9], "-o", "a.wfrun", "--json")
+    assert result.status == 0, result.err
+    assert result.document["run_id"] == run_id
+    assert result.document["frames"] == 6
+    assert result.document["bytes"] == (folder / "a.wfrun").stat().st_size
+    shutil.rmtree(folder / ".workbench")
+    for arguments in (("replay", "a.wfrun"), ("replay", "a.wfrun", "--headless")):
+        done = command(*arguments, "--json")
+        assert done.status == 0
+        assert done.document == {"verdict": "complete", "frames": 6, "notes": [], "divergence": None}
+    assert "✓ complete" in command("replay", "a.wfrun").out
+    assert not (folder / ".workbench").exists()
+
+
+def test_a_run_replays_from_its_workspace(command: Command, run_id: str) -> None:
+    assert command("replay", run_id, "--json").document["verdict"] == "complete"
+
+
+def test_a_killed_run_is_exported_and_ends_early(command: Command, folder: Path) -> None:
+    run = killed(folder, command)
+    assert command("export", run, "-o", "crash.wfrun").status == 0
+    done = command("replay", "crash.wfrun", "--json")
+    assert done.status == 0
+    assert done.document["verdict"] == "ends_early"
+    assert "no answer recorded for two" in done.document["notes"][0]
+
+
+def test_a_live_run_is_exported_while_it_runs(command: Command, folder: Path) -> None:
+    with process("run", written(folder, HANG)) as running:
+        wait_for_line(running, "two")
+        run = command("runs", "--json").document["runs"][0]["run_id"]
+        assert command("export", run, "-o", "live.wfrun").status == 0
+        assert running.poll() is None
+    assert command("replay", "live.wfrun", "--json").document["verdict"] == "ends_early"
+
+
+def test_a_store_copied_off_a_dead_machine(command: Command, folder: Path) -> None:
+    run = killed(folder, command)
+    found = folder / "found"
+    found.mkdir()
+    for suffix in ("", "-wal"):
+        part = store(folder).with_name(store(folder).name + suffix)
+        if part.exists():
+            shutil.copyfile(part, found / f"old.sqlite{suffix}")
+    shutil.rmtree(folder / ".workbench")
+    before = {file.name: file.read_bytes() for file in found.iterdir()}
+    by_file = command("replay", "found/old.sqlite", "--json")
+    by_id = command("replay", run[:8], "--store", "found/old.sqlite", "--json")
+    assert by_file.status == by_id.status == 0, by_file.err + by_id.err
+    assert by_file.document == by_id.document
+    assert command("export", run, "--store", "found/old.sqlite", "-o", "x.wfrun").status == 0
+    assert command("replay", "x.wfrun", "--json").document == by_file.document
+    assert {file.name: file.read_bytes() for file in found.iterdir()} == before
+
+
+def test_a_store_with_several_runs_asks_which(command: Command, folder: Path, run_id: str) -> None:
+    command("run", folder / "pair.workflow.js")
+    result = command("replay", store(folder))
+    assert result.status == 2
+    assert "holds 2 runs" in result.err and run_id in result.err
+
+
+def test_a_redacted_bundle_is_not_executed_and_holds_no_value(
+    command: Command, folder: Path, run_id: str
+) -> None:
+    assert command("export", run_id, "-o", "r.wfrun", "--redact", "--json").document["redacted"] is True
+    done = command("replay", "r.wfrun", "--json")
+    assert (done.status, done.document["verdict"]) == (0, "complete")
+    assert "not executed" in done.document["notes"][-1]
+    command("export", run_id, "-o", "a.wfrun")
+    assert command("export", "a.wfrun", "-o", "r2.wfrun", "--redact").status == 0
+    for name, holds in (("a.wfrun", True), ("r.wfrun", False), ("r2.wfrun", False)):
+        from tests.workflows_core.journal.runs import members
+
+        whole = b"".join(members((folder / name).read_bytes()).values())
+        assert (b"hush-hush" in whole) is holds
+    assert command("replay", "r.wfrun", "--script", folder / "pair.workflow.js").status == 2
+
+
+def test_a_divergence_is_shown_with_its_place(command: Command, folder: Path, run_id: str) -> None:
+    edited = folder / "edited.js"
+    edited.write_text(SCRIPT.replace("task: one.output", "task: one.output.n"))
+    done = command("replay", run_id, "--script", edited, "--json")
+    assert done.status == 1
+    assert done.document.keys() == NEVER
+    found = done.document["divergence"]
+    assert (found["frame"], found["agreed"], found["line"], found["column"]) == (3, 2, 2, 19)
+    assert found["differences"] == [
+        {"path": "calls[0].task", "recorded": {"n": 7, "text": "hush-hush"}, "now": 7}
+    ]
+    assert found["locals"] == {
+        "one": {**found["locals"]["one"], "output": {"n": 7, "text": "hush-hush"}},
+        "two": {"$type": "unassigned"},
+    }
+    shown = command("replay", run_id, "--script", edited)
+    assert shown.status == 1
+    assert "differs at frame 3, 2:19" in shown.out
+    assert "task: one.output.n" in shown.out
+
+
+def test_a_changed_store_is_no_journal_of_ours(command: Command, folder: Path, run_id: str) -> None:
+    with sqlite3.connect(store(folder)) as connection:
+        ((body,),) = connection.execute("SELECT body FROM frames WHERE number = 1").fetchall()
+        connection.execute("UPDATE frames SET body = ? WHERE number = 1", (body.replace(b"one", b"two"),))
+    connection.close()
+    done = command("replay", run_id, "--json")
+    assert done.status == 1
+    assert done.document["verdict"] == "incompatible"
+    assert done.document["notes"] == ["frame 1 does not match its hash."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.wfrun", b"junk", "too short"),
+        ("a.wfrun", b"SQLite format 3\0" + b"\0" * 2000, "not a"),
+        ("a.txt", b"x" * 100, "not a bundle"),
+    ],
+)
+def test_files_that_are_no_runs(
+    command: Command, folder: Path, name: str, content: bytes, words: str
+) -> None:
+    (folder / name).write_bytes(content)
+    result = command("replay", name, "--json")
+    assert result.status == 2
+    assert words in result.document["error"]["message"]
+
+
+def test_what_is_not_there(command: Command, folder: Path) -> None:
+    for arguments in (("replay", "missing.wfrun"), ("replay", "wr_0"), ("export", "wr_0", "-o", "x.wfrun")):
+        result = command(*arguments)
+        assert result.status == 2, result.err
+    assert command("replay", "x", "--store", "missing.sqlite").status == 2
+    assert not (folder / "x.wfrun").exists()
+
+
+def test_text_from_a_bundle_cannot_act_on_the_terminal(command: Command, folder: Path) -> None:
+    script = folder / "esc.workflow.js"
+    script.write_text(
+        "return await agent({stepId: 'a', agentRef: 'lead_agent', task: '\\u001b]52;c;x\\u0007'});"
+    )
+    run = command("run", script, "--json").document["run_id"]
+    edited = folder / "edited.js"
+    edited.write_text(
+        "return await agent({stepId: 'a', agentRef: 'lead_agent', task: '\\u009b31m\x1b[31m'});"
+    )
+    shown = command("replay", run, "--script", edited)
+    assert shown.status == 1
+    assert not {"\x1b", "\x9b", "\x07"} & set(shown.out + shown.err)
+
+
+def test_a_bundle_is_private_and_replaces_a_file_whole(command: Command, folder: Path, run_id: str) -> None:
+    target = folder / "a.wfrun"
+    target.write_text("before")
+    assert command("export", run_id, "-o", target).status == 0
+    assert target.stat().st_mode & 0o777 == 0o600
+    if os.geteuid() != 0:
+        (folder / "closed").mkdir(mode=0o500)
+        assert command("export", run_id, "-o", "closed/a.wfrun").status == 6
+    assert command("export", run_id, "-o", "nowhere/a.wfrun").status == 6
+
+
+def test_json_is_ascii(command: Command, folder: Path) -> None:
+    script = folder / "u.workflow.js"
+    script.write_text("return await agent({stepId: 'a', agentRef: 'lead_agent', task: 'ä'});")
+    run: Any = command("run", script, "--json").document["run_id"]
+    (folder / "e.js").write_text("return await agent({stepId: 'a', agentRef: 'lead_agent', task: 'ö'});")
+    result = command("replay", run, "--script", "e.js", "--json")
+    assert result.out.isascii()
+    assert json.loads(result.out)["divergence"]["differences"][0]["now"] == "ö"
+
+
+def test_variables_are_shown_at_a_frame(command: Command, run_id: str) -> None:
+    done = command(
+        "replay", run_id, "--at", "3", "--watch", "one.output.n", "--watch", "args.secret", "--json"
+    )
+    assert done.status == 0, done.err
+    found = done.document
+    assert found.keys() == {"frame", "line", "column", "locals", "watches"}
+    assert (found["frame"], found["line"], found["column"]) == (3, 2, 19)
+    assert found["locals"]["two"] == {"$type": "unassigned"}
+    assert found["locals"]["one"]["output"]["n"] == 7
+    assert found["watches"] == {"one.output.n": 7, "args.secret": "hush-hush"}
+    last = command("replay", run_id, "--watch", "two.output", "--json").document
+    assert (last["frame"], last["watches"]) == (5, {"two.output": "done"})
+    shown = command("replay", run_id, "--at", "4")
+    assert "frame 4  response, 2:19" in shown.out
+    assert "in flight: two" in shown.out
+
+
+def test_what_cannot_be_looked_at(command: Command, folder: Path, run_id: str) -> None:
+    assert command("replay", run_id, "--at", "6").status == 2
+    assert command("replay", run_id, "--at", "-1").status == 2
+    command("export", run_id, "-o", "r.wfrun", "--redact")
+    assert command("replay", "r.wfrun", "--at", "1").status == 2
+    with sqlite3.connect(store(folder)) as connection:
+        connection.execute("UPDATE frames SET hash = zeroblob(32) WHERE number = 2")
+    connection.close()
+    assert command("replay", run_id, "--at", "1").status == 1

@@ -1,0 +1,283 @@
+"""What waits for a person, what counts as shown, and what a receipt says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workbench.tui.fakes import NOW, SECOND, FakeClient, make_run, make_step, summary_of, waiting_run
+from workbench.review import (
+    Act,
+    Coverage,
+    Outside,
+    Progress,
+    consumers,
+    decided,
+    digest,
+    inbox,
+    last_approved,
+    receipt_lines,
+    waiting_of,
+)
+from workflows_core.errors import StoreFailed
+from workflows_core.jsontext import sha256
+from workflows_core.model import Artifact, Decision, RunState, StepKind, StepStatus, Wait
+
+BODY = b'{"verdict":"pass"}'
+
+
+def receipt(**changes: Any) -> Decision:
+    fields: dict[str, Any] = {
+        "run_id": "wr_1",
+        "step_id": "evidence-review",
+        "attempt": 1,
+        "decision": "approve",
+        "sha256": sha256(BODY),
+        "reason": None,
+        "actor": {
+            "user_id": "os:1000",
+            "session_id": "s1",
+            "mode": "terminal",
+            "description": "terminal, uid 1000, pts/3, not password-verified",
+        },
+        "review": {
+            "coverage": 1.0,
+            "shown_bytes": 18,
+            "bytes": 18,
+            "renderer": "JSON tree",
+            "viewed_outside": None,
+        },
+        "decided_at": NOW - 60 * SECOND,
+    }
+    return Decision(**(fields | changes))
+
+
+def artifact(body: bytes = BODY) -> Artifact:
+    return Artifact("evidence", sha256(body), "application/json", body, None)
+
+
+ranges = st.lists(st.tuples(st.integers(-5, 60), st.integers(-5, 60)), max_size=12)
+
+
+class TestCoverage:
+    @given(ranges, st.integers(0, 50))
+    @settings(max_examples=200, deadline=None)
+    def test_it_is_the_set_of_bytes_that_were_shown(self, shown: list[tuple[int, int]], size: int) -> None:
+        coverage, bytes_ = Coverage(size), set[int]()
+        for start, end in shown:
+            new = set(range(max(0, start), min(end, size))) - bytes_
+            assert coverage.add(start, end) == bool(new)
+            bytes_ |= new
+        assert {n for start, end in coverage.ranges for n in range(start, end)} == bytes_
+        assert coverage.seen == len(bytes_)
+        assert coverage.complete == (len(bytes_) == size)
+        assert (coverage.percent == 100) == coverage.complete == (coverage.fraction == 1.0)
+        unseen = {n for start, end in coverage.gaps() for n in range(start, end)}
+        assert unseen == set(range(size)) - bytes_
+        for (_, end), (start, _) in zip(coverage.ranges, coverage.ranges[1:], strict=False):
+            assert end < start
+
+    @given(ranges, st.integers(0, 60))
+    @settings(max_examples=100, deadline=None)
+    def test_the_next_unseen_part_follows_or_is_the_first(
+        self, shown: list[tuple[int, int]], after: int
+    ) -> None:
+        coverage = Coverage(50)
+        for start, end in shown:
+            coverage.add(start, end)
+        found = coverage.next_unseen(after)
+        gaps = coverage.gaps()
+        if found is None:
+            assert coverage.complete
+        else:
+            behind = [gap for gap in gaps if gap[0] >= after]
+            assert found == (behind or gaps)[0]
+
+    def test_a_jump_covers_nothing_in_between(self) -> None:
+        coverage = Coverage(1_000)
+        coverage.add(0, 100)
+        coverage.add(900, 1_000)
+        assert coverage.percent == 20
+        assert coverage.next_unseen() == (100, 900)
+
+    def test_going_through_every_unseen_part_ends(self) -> None:
+        coverage = Coverage(100)
+        coverage.add(40, 50)
+        steps = 0
+        while (part := coverage.next_unseen(steps * 7)) is not None:
+            coverage.add(part[0], part[0] + 7)
+            steps += 1
+            assert steps < 100
+        assert coverage.complete
+
+    def test_nothing_at_all_is_shown_in_full(self) -> None:
+        assert Coverage(0).complete
+
+
+class TestProgress:
+    def test_nothing_is_decided_before_it_was_shown_in_full(self) -> None:
+        progress = Progress.of(artifact())
+        assert not progress.may_decide and "1 part" in progress.missing
+        progress.coverage.add(0, 17)
+        assert not progress.may_decide
+        progress.coverage.add(17, 18)
+        assert progress.may_decide and progress.missing == ""
+
+    def test_a_copy_alone_is_not_enough_and_neither_is_a_statement_without_a_copy(self) -> None:
+        progress = Progress.of(artifact())
+        progress.stated = True
+        assert not progress.may_decide
+        progress.outside, progress.stated = Outside.EXPORTED, False
+        assert not progress.may_decide
+        assert progress.review()["viewed_outside"] is None
+        progress.stated = True
+        assert progress.may_decide
+        assert progress.review()["viewed_outside"] == "exported to a file"
+
+    def test_the_review_says_what_was_shown_and_how(self) -> None:
+        progress = Progress.of(artifact())
+        progress.coverage.add(0, 9)
+        progress.renderers |= {"text", "JSON tree"}
+        assert progress.review() == {
+            "coverage": 0.5,
+            "shown_bytes": 9,
+            "bytes": 18,
+            "renderer": "JSON tree, text",
+            "viewed_outside": None,
+        }
+
+
+class TestInbox:
+    def test_everything_that_waits_for_a_person_the_oldest_first(self) -> None:
+        wait = Wait("pause", "hold", 1, NOW + 60 * SECOND)
+        runs = [
+            make_run("wr_1", state=RunState.RUNNING),
+            waiting_run("wr_2"),
+            make_run("wr_3", state=RunState.PAUSED, waiting=wait, since=NOW - 500 * SECOND),
+            make_run("wr_4", state=RunState.NEEDS_RECONCILIATION, since=NOW - 400 * SECOND),
+            make_run("wr_5", state=RunState.RECOVERABLE, waiting=wait, since=NOW - 300 * SECOND),
+            make_run("wr_6", state=RunState.RECOVERABLE),
+            make_run("wr_7", state=RunState.COMPLETED, waiting=wait),
+            make_run(
+                "wr_8",
+                state=RunState.WAITING_INPUT,
+                waiting=Wait("input", "claims", 1, None),
+                since=NOW - 50 * SECOND,
+            ),
+        ]
+        found = inbox(map(summary_of, runs))
+        assert [(item.run_id, item.act) for item in found] == [
+            ("wr_3", Act.RESUME),
+            ("wr_4", Act.RECONCILE),
+            ("wr_5", Act.RESUME),
+            ("wr_2", Act.DECIDE),
+            ("wr_8", Act.ANSWER),
+        ]
+        assert [item.retained for item in found] == [False, False, True, False, False]
+        assert [item.left(NOW) for item in found] == ["1 min left", "", "1 min left", "23 h left", ""]
+
+    def test_what_expired_or_is_being_cancelled_cannot_be_decided(self) -> None:
+        late = waiting_of(summary_of(waiting_run(waiting=Wait("checkpoint", "a", 1, NOW - SECOND))))
+        assert late is not None
+        assert late.left(NOW) == "expired" and "expired" in late.refused(NOW)
+        cancelled = waiting_of(summary_of(waiting_run(cancel_requested=True)))
+        assert cancelled is not None and "cancel" in cancelled.refused(NOW)
+        fine = waiting_of(summary_of(waiting_run()))
+        assert fine is not None and fine.refused(NOW) == ""
+
+
+class TestReceipts:
+    def test_it_says_who_how_what_and_when(self) -> None:
+        lines = dict(receipt_lines(receipt(reason="not \x1b[2Jgentle"), NOW))
+        assert lines["who"] == "os:1000"
+        assert lines["session"] == "terminal, uid 1000, pts/3, not password-verified"
+        assert lines["version"] == sha256(BODY)
+        assert lines["shown"] == "all of 18 bytes"
+        assert lines["viewed outside"] == "no"
+        assert lines["step"] == "evidence-review, attempt 1"
+        assert lines["reason"] == "not ␛[2Jgentle"
+        assert lines["when"].endswith("1 min ago")
+
+    def test_part_of_it_is_never_called_all(self) -> None:
+        lines = dict(receipt_lines(receipt(review={"coverage": 0.999999, "bytes": 9}), NOW))
+        assert lines["shown"] == "99 % of 9 bytes"
+
+    def test_a_resume_has_no_version_and_no_coverage(self) -> None:
+        lines = dict(receipt_lines(receipt(decision="resume", sha256=None, review={}), NOW))
+        assert "version" not in lines and "shown" not in lines
+
+    @pytest.mark.parametrize("review", [{"coverage": "all"}, {"coverage": True}, {"x": 1}])
+    def test_what_was_recorded_by_others_is_not_trusted(self, review: dict[str, Any]) -> None:
+        assert dict(receipt_lines(receipt(review=review), NOW))["shown"] == "unknown"
+
+    def test_all_of_them_the_newest_first(self) -> None:
+        views = [
+            make_run("wr_1", receipts=(receipt(), receipt(step_id="b", decided_at=NOW))),
+            make_run("wr_2", receipts=(receipt(run_id="wr_2", decided_at=NOW - 5),)),
+        ]
+        assert [item.receipt.step_id for item in decided(views)] == [
+            "b",
+            "evidence-review",
+            "evidence-review",
+        ]
+
+
+SCRIPT = """\
+const e = await agent({stepId: 'evidence', agentRef: 'lead_agent', task: args});
+await humanCheckpoint({stepId: 'evidence-review', sourceStepId: 'evidence', artifactVersion: e.artifactVersion});
+const r = await agent({stepId: 'report', agentRef: 'lead_agent', task: 1});
+await pause({stepId: 'hold'});
+"""
+
+
+def test_what_consumes_the_output_next_is_what_the_script_names_behind_the_checkpoint() -> None:
+    step = make_step(
+        "evidence-review", StepStatus.WAITING, kind=StepKind.CHECKPOINT, line=2, column=7, agent_ref=None
+    )
+    view = waiting_run(script=SCRIPT, steps=(make_step(), step))
+    assert [(site.step_id, site.kind, site.line) for site in consumers(view, "evidence-review", 1)] == [
+        ("report", "agent", 3),
+        ("hold", "pause", 4),
+    ]
+    assert consumers(view, "unknown", 1) == []
+
+
+class TestLastApproved:
+    def client(self, *views: Any) -> FakeClient:
+        client = FakeClient(*views)
+        client.artifacts = {(view.run_id, "evidence-review"): artifact() for view in views}
+        return client
+
+    async def test_the_newest_approval_in_an_older_run(self) -> None:
+        runs = [
+            make_run("wr_9", created_at=NOW, receipts=(receipt(run_id="wr_9"),)),
+            make_run("wr_8", created_at=NOW - 1),
+            make_run("wr_7", created_at=NOW - 2, receipts=(receipt(run_id="wr_7", decision="reject"),)),
+            make_run("wr_6", created_at=NOW - 3, receipts=(receipt(run_id="wr_6", step_id="other"),)),
+            make_run("wr_5", created_at=NOW - 4, receipts=(receipt(run_id="wr_5"),)),
+        ]
+        client = self.client(*runs)
+        found = await last_approved(client, await client.runs(None), "wr_8", "evidence-review")  # type: ignore[arg-type]
+        assert found is not None and found.receipt.run_id == "wr_5"
+        assert found.artifact.body == BODY
+
+    async def test_bytes_that_are_not_the_approved_ones_are_not_compared_with(self) -> None:
+        runs = [
+            make_run("wr_8", created_at=NOW),
+            make_run("wr_5", created_at=NOW - 4, receipts=(receipt(run_id="wr_5", sha256="0" * 64),)),
+        ]
+        client = self.client(*runs)
+        assert await last_approved(client, await client.runs(None), "wr_8", "evidence-review") is None  # type: ignore[arg-type]
+
+    async def test_a_run_that_cannot_be_read_is_passed_over(self) -> None:
+        client = self.client(make_run("wr_8"), make_run("wr_7"))
+        client.failures["view"] = StoreFailed("disk")
+        assert await last_approved(client, await client.runs(None), "wr_8", "evidence-review") is None  # type: ignore[arg-type]
+
+
+def test_the_hash_is_of_the_bytes_at_hand_not_of_what_the_record_says() -> None:
+    forged = Artifact("evidence", "0" * 64, "application/json", BODY, None)
+    assert digest(forged) == sha256(BODY)

@@ -1,0 +1,116 @@
+"""A real terminal for the application: a child process on a pseudo-terminal, its keys and its bytes.
+
+Run as a program this module is that child: ``python -m tests.workbench.tui.terminal MODE ROOT``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+SECONDS = 30
+
+
+class Terminal:
+    """The child and the terminal's side of it. ``seen`` is every byte it wrote."""
+
+    def __init__(self, mode: str, root: Path, *, columns: int = 100, rows: int = 30) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._slave = slave
+        self.before = termios.tcgetattr(slave)
+        self.seen = b""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.workbench.tui.terminal", mode, str(root)],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def read_until(self, *parts: str) -> None:
+        """Read until every one of ``parts`` was written since the last call."""
+        start = len(self.seen)
+        wanted = [part.encode() for part in parts]
+        end = time.monotonic() + SECONDS
+        while not all(part in self.seen[start:] for part in wanted):
+            assert time.monotonic() < end, self.seen[-2_000:]
+            self._read(0.1)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def finish(self) -> int:
+        """Read to the end and return the exit code."""
+        end = time.monotonic() + SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < end, self.seen[-2_000:]
+            self._read(0.1)
+        while self._read(0.0):
+            pass
+        return self.process.wait()
+
+    def attributes(self) -> list[Any]:
+        return termios.tcgetattr(self._slave)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._slave)
+        os.close(self._master)
+
+    def _read(self, wait: float) -> bool:
+        if not select.select([self._master], [], [], wait)[0]:
+            return False
+        try:
+            data = os.read(self._master, 65_536)
+        except OSError:
+            return False
+        self.seen += data
+        return bool(data)
+
+
+def child(mode: str, root: Path) -> int:
+    """What runs on the terminal: the application over a fake client."""
+    from tests.workbench.tui.fakes import FakeClient, completed_run
+    from tests.workbench.tui.test_hostile import hostile_list, hostile_run
+    from workbench.tui import app
+    from workbench.tui.screens.runs import RunsScreen
+    from workbench.workspace import Workspace
+    from workflows_core.errors import StoreInUse
+
+    client = FakeClient(*((hostile_run(), *hostile_list()) if mode == "hostile" else (completed_run(),)))
+
+    async def factory() -> Any:
+        if mode == "in use":
+            raise StoreInUse("process 4711 owns this workspace")
+        return client
+
+    if mode == "crash":
+
+        def crash(self: RunsScreen) -> None:
+            raise RuntimeError("planted \x1b]0;PWN\x07")
+
+        RunsScreen.action_next_group = crash  # type: ignore[method-assign]
+    try:
+        code = app.run_app(Workspace.find(root, root), factory, "runs")
+    except StoreInUse as error:
+        print(f"refused: {error}")
+        return 6
+    print("closed" if client.closed else "NOT CLOSED")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(child(sys.argv[1], Path(sys.argv[2])))

@@ -1,0 +1,221 @@
+"""Invariant 13, and demand 11's sample: no supplied text acts on the terminal or is read as markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from textual.pilot import Pilot
+
+from tests.workbench.tui.fakes import (
+    NOW,
+    SECOND,
+    FakeClient,
+    FrozenClock,
+    make_frames,
+    make_run,
+    make_step,
+    screen_text,
+    settle,
+)
+from tests.workbench.tui.hostile import PAYLOADS
+from workbench.inert import acts, inert
+from workbench.settings import Settings
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.context import AppContext
+from workbench.tui.palette import Command, Palette
+from workbench.tui.screens.dialogs import Answer, Dialog
+from workbench.tui.screens.runs import RunsScreen
+from workbench.tui.widgets.pane import Field
+from workbench.tui.widgets.run_detail import RunDetail
+from workbench.workspace import Workspace
+from workflows_core.model import Cause, FrameView, LogLine, RunState, StepKind, StepStatus
+
+MakeApp = Callable[..., WorkbenchApp]
+TALL = (150, 145)
+#: Colours and attributes, which the screens author themselves.
+_SGR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+def assert_nothing_acts(app: WorkbenchApp) -> str:
+    """Every cell and the terminal stream it becomes hold nothing that acts. Returns what is seen."""
+    console = Console(color_system="truecolor", force_terminal=True, width=400, legacy_windows=False)
+    for strip in app.screen._compositor.render_strips():
+        assert not acts(strip.text), strip.text
+        assert not acts(_SGR.sub("", strip.render(console))), strip.text
+        for segment in strip:
+            assert segment.style is None or segment.style.link is None, segment
+            meta = segment.style.meta if segment.style is not None else {}
+            assert "@click" not in meta, segment
+    return screen_text(app)
+
+
+def hostile_run() -> Any:
+    """A run in which every text that can come from outside is hostile, one payload a row."""
+    steps = tuple(
+        make_step(
+            payload,
+            StepStatus.FAILED if n % 2 else StepStatus.COMPLETED,
+            agent_ref=payload,
+            badge=payload,
+            thread_id=payload,
+            child_run_id=payload,
+            artifact_version=payload,
+            input={payload: payload},
+            error=Cause(payload, payload) if n % 2 else None,
+            evidence={payload: [payload]},
+            line=n + 1,
+            kind=StepKind.CAPTURE if n % 3 == 0 else StepKind.AGENT,
+        )
+        for n, payload in enumerate(PAYLOADS)
+    )
+    frames = tuple(
+        FrameView(
+            n, payload if n % 5 == 0 else "request", NOW, payload, f'{{"a": "{n}"}}{payload}', payload * 3
+        )
+        for n, payload in enumerate(PAYLOADS)
+    )
+    return make_run(
+        "wr_hostile",
+        name="".join(PAYLOADS[:5]),
+        state=RunState.FAILED,
+        cause=Cause("x", "".join(PAYLOADS)),
+        created_at=NOW,
+        steps=steps,
+        log=tuple(LogLine(NOW, payload, 1, 1, 0) for payload in PAYLOADS),
+        frames=frames,
+        result={payload: payload for payload in PAYLOADS},
+        has_result=True,
+        script="\n".join(PAYLOADS),
+        parent_run_id=PAYLOADS[0],
+        options={"agents": "stub", "label": PAYLOADS[1]},
+        args={payload: payload for payload in PAYLOADS},
+    )
+
+
+def hostile_list() -> list[Any]:
+    return [
+        make_run(f"wr_{n:04}", name=payload, cause=Cause("x", payload), created_at=NOW - n * SECOND)
+        for n, payload in enumerate(PAYLOADS, 1)
+    ]
+
+
+def test_i13_the_sample_is_large_and_everything_in_it_matters() -> None:
+    assert len(set(PAYLOADS)) == len(PAYLOADS) >= 60
+    assert all(acts(payload) or any(char in payload for char in "[{%:") for payload in PAYLOADS)
+
+
+async def shown(app: WorkbenchApp, pilot: Pilot[Any], *keys: str) -> str:
+    await pilot.press(*keys)
+    await settle(pilot)
+    return assert_nothing_acts(app)
+
+
+async def test_i13_the_run_list_and_its_filter(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(*hostile_list()), screens={"runs": RunsScreen})
+    async with app.run_test(size=TALL) as pilot:
+        text = await shown(app, pilot)
+        missing = [payload for payload in PAYLOADS if inert(payload)[:12] not in text]
+        assert missing == []
+        await shown(app, pilot, "slash")
+        app.screen.query_one("#runs Field", Field).value = "a\x1b[31m\u202eb"
+        assert "a␛[31m\\u{202E}b" in await shown(app, pilot)
+
+
+@pytest.mark.parametrize("ascii", [False, True])
+async def test_i13_every_tab_of_a_run(make_app: MakeApp, ascii: bool) -> None:
+    app = make_app(FakeClient(hostile_run()), screens={"runs": RunsScreen}, ascii=ascii)
+    async with app.run_test(size=TALL) as pilot:
+        await shown(app, pilot, "enter")
+        detail = app.screen.query_one(RunDetail)
+        seen = {}
+        for number in range(1, 8):
+            seen[detail.tab] = await shown(app, pilot, str(number))
+        seen[detail.tab] = await shown(app, pilot, "7")
+        assert set(seen) == {"steps", "source", "log", "journal", "artifacts", "evidence", "result"}
+        for payload in PAYLOADS:
+            assert inert(payload) in seen["log"], payload
+            if "\t" not in payload and "\n" not in payload:
+                assert inert(payload) in seen["source"], payload
+
+
+async def test_i13_opened_steps_and_frames(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(hostile_run()), screens={"runs": RunsScreen})
+    async with app.run_test(size=TALL) as pilot:
+        await shown(app, pilot, "enter")
+        detail = app.screen.query_one(RunDetail)
+        assert detail.view is not None
+        detail._place().opened.update(f"{step.step_id}@1" for step in detail.view.steps)
+        detail._fill()
+        await shown(app, pilot)
+        for _ in range(3):
+            await shown(app, pilot, "pagedown")
+        await shown(app, pilot, "4")
+        detail._place().opened.update(str(n) for n in range(len(PAYLOADS)))
+        detail._fill()
+        await shown(app, pilot)
+        await shown(app, pilot, "end")
+
+
+async def test_i13_dialogs_notices_toasts_and_palette(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(hostile_run()), screens={"runs": RunsScreen}, theme=PAYLOADS[1])
+    async with app.run_test(size=(120, 50), notifications=True) as pilot:
+        await shown(app, pilot)
+        chunks = [PAYLOADS[start : start + 20] for start in range(0, len(PAYLOADS), 20)]
+        for chunk in chunks:
+            app.notice(" ".join(chunk), title=" ".join(chunk), severity="warning")
+        await shown(app, pilot)
+        app.clear_notifications()
+        text = await shown(app, pilot, "n")
+        assert [payload for payload in chunks[-1] if inert(payload) not in text] == []
+        await pilot.press("escape")
+        everything = " ".join(PAYLOADS)
+        app.push_screen(Dialog(everything, everything, [Answer("a", everything)]))
+        await shown(app, pilot)
+        await pilot.press("escape")
+        app.push_screen(Palette([Command(payload, payload, print, payload) for payload in PAYLOADS]))
+        await shown(app, pilot)
+        await pilot.press("escape")
+        await shown(app, pilot, "d")
+        await pilot.press("escape")
+
+
+async def test_i13_the_top_line_and_errors_of_the_client(tmp_path: Path, clock: FrozenClock) -> None:
+    root = tmp_path / "evil\x1b]0;x\x07\u202edir"
+    root.mkdir()
+    client = FakeClient(make_run(), who="a\x1b[2Jda · \u202eterminal")
+    client.failures["view"] = OSError("disk \x1b]52;c;QQ==\x07")
+    context = AppContext(client, Workspace.find(root, root), Settings(), clock)  # type: ignore[arg-type]
+    app = WorkbenchApp(context, screen="runs", screens={"runs": RunsScreen})
+    async with app.run_test(size=TALL, notifications=True) as pilot:
+        await shown(app, pilot)
+        text = await shown(app, pilot)
+        assert "a␛[2Jda" in text
+        assert "disk ␛]52;c;QQ==␇" in text
+
+
+async def test_i13_what_is_pasted_into_a_field(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(*hostile_list()), screens={"runs": RunsScreen})
+    async with app.run_test(size=(100, 30)) as pilot:
+        await shown(app, pilot, "slash")
+        field = app.screen.query_one("#runs Field", Field)
+        for payload in PAYLOADS:
+            field.value = ""
+            field.insert_text_at_cursor(payload)
+            assert not acts(field.value)
+        await shown(app, pilot)
+
+
+async def test_i13_frames_of_any_kind_and_hash(make_app: MakeApp) -> None:
+    frames = tuple(
+        FrameView(frame.number, "\x1bkind", frame.at, "\x9bsummary", "\x1b[2J", "\x1b\x1b\x1b")
+        for frame in make_frames(3)
+    )
+    app = make_app(FakeClient(make_run(frames=frames)), screens={"runs": RunsScreen})
+    async with app.run_test(size=(100, 30)) as pilot:
+        text = await shown(app, pilot, "enter", "4", "enter")
+        assert "␛[2J" in text

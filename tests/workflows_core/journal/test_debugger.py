@@ -1,0 +1,387 @@
+"""Time travel: what is in sight at each frame and statement, forwards and backwards, and what stays untouched."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from workflows_core.errors import UsageError
+from workflows_core.journal.debugger import Debugger, explain, locals_document
+from workflows_core.journal.expressions import is_pure
+from workflows_core.journal.frames import Frame
+from workflows_core.journal.moments import Moment
+from workflows_core.journal.verify import verify
+from workflows_core.jsontext import parse
+from workflows_core.worker import probe
+
+from .recording import Fails, rechained, record
+
+ROUNDS = """\
+let total = 0;
+const seen = [];
+for (const round of [1, 2]) {
+  const r = await agent({stepId: `a-${round}`, agentRef: 'lead_agent', task: {n: round}});
+  total += r.output.n;
+  seen.push(r.output);
+}
+return {total, seen};
+"""
+UNASSIGNED = {"$type": "unassigned"}
+
+
+@asynccontextmanager
+async def opened(script: str, frames: list[Frame] | None = None, **options: Any) -> AsyncIterator[Debugger]:
+    debugger = await Debugger.open(script, frames if frames is not None else await record(script), **options)
+    try:
+        yield debugger
+    finally:
+        await debugger.close()
+
+
+def where(moment: Moment) -> tuple[str, int, int, int | None]:
+    return moment.kind, moment.frame, moment.statement, moment.line
+
+
+def values(moment: Moment) -> dict[str, Any]:
+    return locals_document(moment)
+
+
+async def test_each_frame_has_its_place_and_its_variables() -> None:
+    async with opened(ROUNDS) as debugger:
+        assert debugger.level == "statements" and debugger.notes == []
+        assert debugger.statements == 10
+        assert where(debugger.at) == ("start", 0, 1, 1)
+        moment = await debugger.go_to_frame(3)
+        assert where(moment) == ("request", 3, 7, 4)
+        assert (moment.line, moment.column) == (4, 19)
+        assert values(moment) == {"r": UNASSIGNED, "round": 2, "total": 1, "seen": [{"n": 1}]}
+        assert [(local.name, local.kind, local.scope) for local in moment.locals] == [
+            ("r", "const", "block"), ("round", "const", "loop"), ("total", "let", "script"), ("seen", "const", "script"),
+        ]  # fmt: skip
+        moment = await debugger.go_to_frame(4)
+        assert where(moment) == ("response", 4, 7, 4)
+        assert values(moment)["r"] == UNASSIGNED
+        assert [(one.call, one.label, one.line) for one in moment.pending] == [(2, "a-2", 4)]
+        moment = await debugger.go_to_frame(5)
+        assert where(moment) == ("end", 5, 10, 8)
+        assert values(moment) == {"total": 3, "seen": [{"n": 1}, {"n": 2}]}
+        assert moment.pending == ()
+
+
+async def test_frames_are_walked_both_ways() -> None:
+    async with opened(ROUNDS) as debugger:
+        forward = [debugger.at]
+        while debugger.at.frame < 5:
+            forward.append(await debugger.next_frame())
+        assert [moment.frame for moment in forward] == [0, 1, 2, 3, 4, 5]
+        assert await debugger.next_frame() == forward[-1]
+        backward = [debugger.at]
+        while debugger.at.frame > 0:
+            backward.append(await debugger.previous_frame())
+        assert backward == list(reversed(forward))
+        assert await debugger.previous_frame() == forward[0]
+
+
+async def test_statements_are_walked_both_ways() -> None:
+    async with opened(ROUNDS) as debugger:
+        forward = [await debugger.go_to_statement(1)]
+        for _ in range(9):
+            forward.append(await debugger.step())
+        assert [moment.line for moment in forward] == [1, 2, 3, 4, 5, 6, 4, 5, 6, 8]
+        assert [moment.frame for moment in forward] == [0, 0, 0, 0, 2, 2, 2, 4, 4, 4]
+        after = await debugger.step()
+        assert after.kind == "end"
+        back = [await debugger.go_to_statement(10)]
+        for _ in range(9):
+            back.append(await debugger.step_back())
+        assert back == list(reversed(forward))
+        assert (await debugger.step_back()).statement == 1
+
+
+async def test_from_a_frame_the_statements_around_it_are_reached() -> None:
+    async with opened(ROUNDS) as debugger:
+        await debugger.go_to_frame(4)
+        assert where(await debugger.step()) == ("statement", 4, 8, 5)
+        await debugger.go_to_frame(4)
+        assert where(await debugger.step_back()) == ("statement", 2, 7, 4)
+        assert where(await debugger.next_frame()) == ("request", 3, 7, 4)
+        await debugger.go_to_statement(8)
+        assert where(await debugger.previous_frame()) == ("response", 4, 7, 4)
+
+
+async def test_breakpoints_stop_both_ways() -> None:
+    async with opened(ROUNDS) as debugger:
+        assert debugger.breakable(5) == 5
+        assert debugger.breakable(7) == 8
+        assert debugger.breakable(9) is None
+        assert where(await debugger.run_to([5])) == ("breakpoint", 2, 5, 5)
+        assert where(await debugger.run_to([5])) == ("breakpoint", 4, 8, 5)
+        assert (await debugger.run_to([5])).kind == "end"
+        assert where(await debugger.run_back_to([5])) == ("breakpoint", 4, 8, 5)
+        assert where(await debugger.run_back_to([5])) == ("breakpoint", 2, 5, 5)
+        assert where(await debugger.run_back_to([5])) == ("start", 0, 1, 1)
+
+
+async def test_watches_and_histories() -> None:
+    async with opened(ROUNDS) as debugger:
+        await debugger.go_to_frame(3)
+        found = await debugger.watch(
+            ["total", "seen[0].n + 1", "r", "nothing", "({a: args})", "seen.nothing.here"]
+        )
+        assert found["total"] == 1
+        assert found["seen[0].n + 1"] == 2
+        assert found["r"] == UNASSIGNED
+        assert found["nothing"] == {
+            "$type": "error",
+            "name": "ReferenceError",
+            "message": "nothing is not defined",
+        }
+        assert found["({a: args})"] == {"a": {}}
+        assert found["seen.nothing.here"]["name"] == "TypeError"
+        here = debugger.at
+        assert await debugger.history("total") == [(0, UNASSIGNED), (1, 0), (2, 0), (3, 1), (4, 1), (5, 3)]
+        assert debugger.at == here
+        with pytest.raises(UsageError, match="might change"):
+            await debugger.history("total++")
+
+
+async def test_an_expression_with_effects_does_not_change_what_follows() -> None:
+    async with opened(ROUNDS) as debugger:
+        await debugger.go_to_frame(1)
+        assert await debugger.watch(["total = 100", "seen.push(7)"]) == {
+            "total = 100": 100,
+            "seen.push(7)": 1,
+        }
+        moment = await debugger.go_to_frame(5)
+        assert values(moment) == {"total": 3, "seen": [{"n": 1}, {"n": 2}]}
+        refused = await debugger.watch(["agent({stepId: 'x', agentRef: 'lead_agent', task: 1})"])
+        assert refused != {}
+        assert (await debugger.go_to_frame(3)).diverged is None
+
+
+async def test_an_expression_that_does_not_end_is_given_up() -> None:
+    async with opened(ROUNDS) as debugger:
+        await debugger.go_to_frame(3)
+        found = await debugger.watch(["(() => { for (;;); })()"])
+        (value,) = found.values()
+        assert value["$type"] == "error" and "did not end" in value["message"]
+        assert values(await debugger.go_to_frame(3))["total"] == 1
+        assert await debugger.watch(["total"]) == {"total": 1}
+
+
+VALUES = """\
+const e = new Map([[1, {a: [1, , undefined]}]]), set = new Set(['x']), nan = NaN, minus = -0, far = Infinity;
+const proxy = new Proxy({}, {get() { throw 1; }}), other = Proxy.revocable({}, {}).proxy;
+const f = () => 1, named = function inner() {}, er = new TypeError('bad'), re = /x+/gi, big = 2n ** 70n;
+const lone = '\\ud800', cyc = {}, sym = Symbol('s'), bytes = new Uint8Array([1, 2]), none = null, un = undefined;
+class Point { constructor() { this.x = 1; } get y() { throw new Error('asked'); } }
+cyc.self = cyc;
+const point = new Point(), own = {get z() { throw new Error('asked'); }}, made = Object.create(null);
+const promise = agent({stepId: 'a', agentRef: 'lead_agent', task: 'x'.repeat(9000)});
+const plain = Promise.resolve(1);
+const r = await promise;
+return 1;
+"""
+
+
+async def test_what_json_cannot_say_is_named_and_nothing_of_the_script_runs() -> None:
+    async with opened(VALUES) as debugger:
+        found = values(await debugger.go_to_frame(2))
+        expected: dict[str, Any] = {
+            "e": {
+                "$type": "map",
+                "size": 1,
+                "value": [[1, {"a": [1, {"$type": "hole"}, {"$type": "undefined"}]}]],
+            },
+            "set": {"$type": "set", "size": 1, "value": ["x"]},
+            "nan": {"$type": "number", "value": "NaN"},
+            "minus": {"$type": "number", "value": "-0"},
+            "far": {"$type": "number", "value": "Infinity"},
+            "proxy": {"$type": "proxy"},
+            "other": {"$type": "proxy"},
+            "f": {"$type": "function", "name": "f"},
+            "named": {"$type": "function", "name": "inner"},
+            "er": {"$type": "error", "name": "TypeError", "message": "bad"},
+            "re": {"$type": "regexp", "value": "x+"},
+            "big": {"$type": "bigint", "value": "1180591620717411303424"},
+            "lone": {"$type": "text", "value": "\ufffd", "length": 1},
+            "cyc": {"self": {"$type": "cycle"}},
+            "sym": {"$type": "symbol", "value": "Symbol(s)"},
+            "bytes": {"$type": "typed array", "value": [1, 2]},
+            "none": None,
+            "un": {"$type": "undefined"},
+            "point": {"$type": "object", "class": "Point", "value": {"x": 1}},
+            "own": {"z": {"$type": "getter"}},
+            "made": {},
+            "promise": {"$type": "promise", "state": "pending", "of": "step 'a'"},
+            "plain": {"$type": "promise"},
+            "r": UNASSIGNED,
+            "Point": {"$type": "function", "name": "Point"},
+        }
+        assert found == expected
+        long = (
+            await debugger.watch(["r", "'y'.repeat(30000)", "Array.from({length: 3000}, (_, i) => i)"])
+        ).values()
+        _, text, many = long
+        assert text == {"$type": "text", "value": "y" * 20_000, "length": 30_000}
+        assert many[-1] == {"$type": "more", "count": 1000}
+
+
+async def test_parallel_calls_show_their_own_variables_and_what_is_in_flight() -> None:
+    script = """\
+const names = ['x', 'y', 'z'];
+const all = await parallel(names.map((name, index) => async () => {
+  const first = await agent({stepId: `one-${name}`, agentRef: 'lead_agent', task: index});
+  const second = await agent({stepId: `two-${name}`, agentRef: 'lead_agent', task: first.output + 10});
+  return [name, second.output];
+}));
+return all;
+"""
+    frames = await record(script, order=lambda waiting: waiting[-1:])
+    async with opened(script, frames) as debugger:
+        seen = []
+        for number, frame in enumerate(frames[:-1]):
+            moment = await debugger.go_to_frame(number)
+            if frame.kind.value == "response":
+                (answer,) = parse(frame.body)["results"]
+                (call,) = [one for one in moment.pending if one.call == answer["id"]]
+                found = values(moment)
+                seen.append((call.label, found["name"], moment.line))
+                assert found["index"] == ["x", "y", "z"].index(found["name"])
+        assert seen == [
+            ("one-z", "z", 3), ("two-z", "z", 4), ("one-y", "y", 3), ("two-y", "y", 4), ("one-x", "x", 3), ("two-x", "x", 4),
+        ]  # fmt: skip
+        moment = await debugger.go_to_frame(2)
+        assert [one.label for one in moment.pending] == ["one-x", "one-y", "one-z"]
+
+
+async def test_a_call_after_an_await_in_the_same_statement_shows_its_own_function() -> None:
+    script = """\
+const ask = (id, task) => agent({stepId: id, agentRef: 'lead_agent', task});
+async function left() { const mine = 'left'; return (await ask('l1', 1)).output + (await ask('l2', 2)).output; }
+async function right() { const mine = 'right'; return (await ask('r1', 1)).output + (await ask('r2', 2)).output; }
+return await parallel([left, right]);
+"""
+    frames = await record(script, order=lambda waiting: waiting[:1])
+    async with opened(script, frames) as debugger:
+        moment = await debugger.go_to_frame(3)
+        assert parse(frames[3].body)["calls"][0]["step_id"] == "l2"
+        assert values(moment)["id"] == "l2"
+
+
+async def test_an_unfinished_run_is_visited_up_to_where_it_was_cut() -> None:
+    frames = (await record(ROUNDS))[:4]
+    async with opened(ROUNDS, frames) as debugger:
+        moment = await debugger.go_to_frame(3)
+        assert (moment.kind, [one.label for one in moment.pending]) == ("request", [])
+        last = await debugger.run_to([8])
+        assert (last.kind, last.line) == ("end", 4)
+        assert [one.label for one in last.pending] == ["a-2"]
+        with pytest.raises(UsageError, match="frames 0 to 3"):
+            await debugger.go_to_frame(4)
+
+
+async def test_a_divergence_bounds_the_travel_and_shows_what_fed_the_request() -> None:
+    frames = await record(ROUNDS)
+    edited = ROUNDS.replace("task: {n: round}", "task: {n: round * 2 - 1}")
+    verdict = await verify(edited, frames, edited=True)
+    assert verdict.divergence is not None
+    found = await explain(edited, frames, verdict.divergence)
+    assert found.locals == {"r": UNASSIGNED, "round": 2, "total": 1, "seen": [{"n": 1}]}
+    async with opened(edited, frames, plain=verdict.divergence) as debugger:
+        moment = await debugger.go_to_frame(5)
+        assert moment.diverged == verdict.divergence
+        assert (moment.frame, moment.line) == (3, 4)
+        assert await debugger.step() == moment
+        assert await debugger.run_to([8]) == moment
+        assert values(await debugger.go_to_frame(1))["total"] == 0
+        assert (await debugger.go_to_statement(5)).line == 5
+
+
+async def test_an_altered_answer_diverges_with_its_variables() -> None:
+    frames = await record(ROUNDS + "\n")
+    script = ROUNDS.replace("return {total, seen}", "return total") + "\n"
+    verdict = await verify(script, frames, edited=True)
+    assert verdict.divergence is not None and verdict.divergence.frame == 5
+    assert await explain(script, frames, verdict.divergence) == verdict.divergence
+    async with opened(script, frames, plain=verdict.divergence) as debugger:
+        moment = await debugger.go_to_frame(5)
+        assert moment.diverged == verdict.divergence
+
+
+async def test_a_script_that_sees_the_probes_is_stepped_by_frames() -> None:
+    script = """\
+globalThis.eval = () => 'mine';
+const kind = eval('1');
+const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: String(kind)});
+return r.output;
+"""
+    frames = await record(script)
+    async with opened(script, frames) as debugger:
+        assert debugger.level == "frames"
+        assert "asks something else" in debugger.notes[0]
+        moment = await debugger.go_to_frame(1)
+        assert (moment.kind, moment.line, moment.locals) == ("request", 3, ())
+        assert (await debugger.go_to_frame(3)).kind == "end"
+        assert (await debugger.previous_frame()).frame == 2
+        with pytest.raises(UsageError, match="only be stepped by frames"):
+            await debugger.step()
+        assert await debugger.watch(["1 + 1"]) == {"1 + 1": 2}
+        assert debugger.breakable(1) is None
+
+
+async def test_a_failed_call_and_its_catch() -> None:
+    def fail(call: dict[str, Any]) -> Any:
+        raise Fails("no luck")
+
+    script = """\
+try {
+  await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});
+} catch (e) {
+  log(e.message);
+}
+return 1;
+"""
+    frames = await record(script, answer=fail)
+    async with opened(script, frames) as debugger:
+        moment = await debugger.run_to([4])
+        assert values(moment) == {"e": {"$type": "error", "name": "AgentError", "message": "no luck"}}
+        assert moment.locals[0].scope == "catch"
+        assert await debugger.watch(["e.code"]) == {"e.code": "agent_failed"}
+
+
+async def test_a_computation_that_never_ends_is_a_limit_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_FACTOR", 1)
+    script = "let n = 0;\nawait agent({stepId: 'a', agentRef: 'lead_agent', task: 1});\nfor (;;) n++;\n"
+    frames = await record(script)
+    assert parse(frames[-1].body)["error"]["code"] == "time_limit"
+    async with opened(script, frames) as debugger:
+        assert any(note.startswith("Limit here") for note in debugger.notes)
+        assert values(await debugger.go_to_frame(2)) == {"n": 0}
+        moment = await debugger.go_to_frame(3)
+        assert moment.limit is not None
+        assert values(await debugger.go_to_statement(40)) == {"n": 36}
+
+
+async def test_altered_frames_are_reported_and_not_followed() -> None:
+    frames = await record(ROUNDS)
+    body = frames[2].body.replace(b'"output":{"n":1}', b'"output":{"n":9}')
+    assert (await verify(ROUNDS, rechained(frames, {2: body}))).verdict == "diverged"
+    async with opened(ROUNDS, rechained(frames, {2: body})) as debugger:
+        assert debugger.diverged is not None and debugger.diverged.frame == 5
+
+
+@pytest.mark.parametrize(
+    ("expression", "pure"),
+    [
+        ("a", True), ("a.b[0]?.c", True), ("`${a}-${b}`", True), ("a ? [1, ...b] : {c, d: 1}", True),
+        ("typeof a === 'x' && !b", True), ("f()", False), ("a = 1", False), ("a++", False), ("new A", False),
+        ("delete a.b", False), ("await x", False), ("tag`x`", False), ("a; b", False), ("(", False),
+        ("x => 1", False), ("a += 1", False), ("/x/.source", True),
+    ],
+)  # fmt: skip
+def test_only_expressions_without_effects_are_pure(expression: str, pure: bool) -> None:
+    assert is_pure(expression) is pure

@@ -1,0 +1,10 @@
+"""Names of the agent backends, for configuration that is read without them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+STUB: Final = "stub"
+
+#: Every backend that ``workbench.yaml`` may name, whether or not this build has it.
+BACKEND_NAMES: Final = (STUB, "manual", "openai", "deerflow", "command", "langchain")

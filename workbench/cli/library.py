@@ -1,0 +1,176 @@
+"""Bytes and versions that are kept: ``artifact``, ``save``, ``library``."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import common, connected, err, find_workspace, out, print_json, reading, require_posix, run_async
+from .exits import Exit
+from .runs import read_store
+
+if TYPE_CHECKING:
+    from workflows_core.model import Artifact, Definition
+
+
+@click.command()
+@click.argument("run")
+@click.argument("step")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the bytes into this new file.",
+)
+@common
+def artifact(run: str, step: str, output: Path | None, workspace: Path | None, as_json: bool) -> int:
+    """Get the exact bytes of a step.
+
+    Of a capture that is its file, of a checkpoint what it asks about, of anything else the canonical JSON of its
+    output. A terminal gets them with symbols for what would act on it; a file or a pipe gets exactly these bytes.
+    Their hash goes to standard error. RUN is a run id or the beginning of one.
+    """
+    space = find_workspace(workspace)
+
+    def ask(reader: Any) -> tuple[str, Artifact]:
+        run_id = reader.resolve(run)
+        return run_id, reader.artifact(run_id, step)
+
+    run_id, found = read_store(space, ask)
+    if output is not None:
+        _write_new(output, found.body)
+    if as_json:
+        print_json(_document(run_id, found, output))
+        return Exit.DONE
+    from workbench.words import kib
+
+    where = f"{output}: " if output is not None else ""
+    err().line(f"{where}sha256 {found.version}  {kib(len(found.body))}  {found.media_type}")
+    if output is not None:
+        return Exit.DONE
+    if sys.stdout.isatty():
+        _show(found)
+    else:
+        sys.stdout.buffer.write(found.body)
+        sys.stdout.buffer.flush()
+    return Exit.DONE
+
+
+def _show(found: Artifact) -> None:
+    from workbench.checkpoints import rows
+
+    output = out()
+    for row in rows(found, output.width or 80):
+        output.line(row.text)
+
+
+def _document(run_id: str, found: Artifact, output: Path | None) -> dict[str, Any]:
+    """The facts, and the bytes as base64 where they went into no file."""
+    document = {
+        "run_id": run_id,
+        "step_id": found.step_id,
+        "artifact_version": found.version,
+        "sha256": found.version,
+        "media_type": found.media_type,
+        "size": len(found.body),
+        "path": found.path,
+        "file": None if output is None else str(output),
+    }
+    if output is None:
+        document["base64"] = base64.b64encode(found.body).decode("ascii")
+    return document
+
+
+def _write_new(path: Path, body: bytes) -> None:
+    """Write a file that was not there, readable by its owner alone, whole or not at all. Raises UsageError."""
+    from workflows_core.errors import UsageError
+
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{path} exists already and was left as it is; name another file") from None
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"{str(path)!r} is not a path") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(body)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+
+
+@click.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--name", metavar="N", required=True, help="The name of the version in the library.")
+@common
+def save(script: Path, name: str, workspace: Path | None, as_json: bool) -> int:
+    """Save a script as a version that never changes.
+
+    Its version is the hash of its text; saving the same again gives the version that exists. Errors of the check
+    stop it. Launch it with: workbench run --version NAME@HASH.
+    """
+    from workbench.document import problems_document
+    from workbench.scripts import read_script
+
+    from .author import find_problems, has_errors, print_problems, summary
+
+    require_posix()
+    text = read_script(script)
+    space = find_workspace(workspace)
+    problems = find_problems(space, text)
+    print_problems(err(), problems, str(script))
+    if has_errors(problems):
+        err().line(("Not saved: ", "bad"), summary(problems, str(script)))
+        if as_json:
+            print_json(problems_document(problems))
+        return Exit.FAILED
+
+    async def work() -> Definition:
+        async with connected(space, "if_free") as client:
+            return await client.save(name, text)
+
+    saved = run_async(work)
+    if as_json:
+        print_json(_entry(saved))
+    else:
+        out().line(f"{saved.name}@{saved.version}")
+        err().line(("Launch it with: ", "quiet"), f"workbench run --version {saved.name}@{saved.version[:7]}")
+    return Exit.DONE
+
+
+@click.command()
+@common
+def library(workspace: Path | None, as_json: bool) -> int:
+    """List the saved versions, by name and newest first."""
+    from workbench import words
+    from workflows_core.model import now
+
+    space = find_workspace(workspace)
+    with reading(space) as reader:
+        saved = [] if reader is None else reader.definitions()
+    if as_json:
+        print_json({"definitions": [_entry(item) for item in saved]})
+    elif saved:
+        at = now()
+        out().table(
+            [[f"{item.name}@{item.version[:7]}", (words.ago(item.saved_at, at), "quiet")] for item in saved]
+        )
+    else:
+        err().line(
+            f"Nothing is saved in {space.root} yet. Save a script with: workbench save SCRIPT --name N"
+        )
+    return Exit.DONE
+
+
+def _entry(item: Definition) -> dict[str, Any]:
+    from workflows_core.model import iso
+
+    return {"name": item.name, "version": item.version, "saved_at": iso(item.saved_at)}

@@ -1,0 +1,341 @@
+"""What a person says to a run: ``resume``, ``decide``, ``reconcile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from .common import common, err, find_workspace, out, print_json, require_posix
+from .exits import Exit
+from .launch import followed, print_outcome
+from .runs import change, find_step, read_store, receipt_of, view_run
+
+if TYPE_CHECKING:
+    from workbench.client import Client
+    from workbench.workspace import Workspace
+    from workflows_core.engine.reconciliation import ReconcileRequest
+    from workflows_core.model import Artifact, Decision, RunView, StepView
+
+    from .person import Person
+
+#: Characters of the hash that a person types.
+_TYPED: Final = 7
+#: Steps named as those that come next.
+_CONSUMERS: Final = 3
+
+
+@click.command()
+@click.argument("run")
+@click.argument("step")
+@common
+def resume(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
+    """Let a paused run go on, and follow it.
+
+    STEP is the pause that it waits at. A run whose owner is gone is recovered first. RUN is a run id or the
+    beginning of one.
+    """
+    require_posix()
+    space = find_workspace(workspace)
+    view = view_run(space, run)
+    attempt = find_step(view, step).attempt
+
+    async def begin(client: Client) -> tuple[str, RunView]:
+        known = await client.view(view.run_id)
+        outcome = await client.resume(view.run_id, step, attempt)
+        err().line(outcome.message)
+        return view.run_id, known
+
+    return followed(space, begin, lambda ended: print_outcome(ended, as_json=as_json), view.run_id)
+
+
+@click.command()
+@click.argument("run")
+@click.argument("step")
+@click.argument("decision", type=click.Choice(["approve", "reject"]))
+@click.option("--reason", metavar="T", help="Why. A rejection needs a reason; without it you are asked.")
+@common
+def decide(
+    run: str, step: str, decision: str, reason: str | None, workspace: Path | None, as_json: bool
+) -> int:
+    """Approve or reject the exact bytes that a checkpoint asks about.
+
+    Shows them in full, page by page, then asks for the first 7 characters of their hash. Needs an interactive
+    session. STEP is the checkpoint. An approved run goes on and is followed; where its owner is gone it is
+    recovered first. A rejected run fails. RUN is a run id or the beginning of one.
+    """
+    from workbench import checkpoints
+    from workflows_core.engine.waits import DecideRequest
+
+    from .person import in_person
+
+    require_posix()
+    space = find_workspace(workspace)
+    with in_person(space, "a decision") as person:
+        view = view_run(space, run)
+        checkpoint = checkpoints.checkpoint(view, step)
+        _check_undecided(view, checkpoint)
+        artifact = read_store(space, lambda reader: reader.artifact(view.run_id, step))
+        checkpoints.check_bytes(checkpoint, artifact)
+        _introduce(person, space, view, checkpoint, artifact)
+        record = _show(person, view, checkpoint, artifact)
+        if decision == "reject" and not (reason or "").strip():
+            reason = person.ask("Why is it rejected?")
+        _ask_hash(person, decision, artifact.version)
+    request = DecideRequest(
+        run_id=view.run_id,
+        step_id=step,
+        attempt=checkpoint.attempt,
+        decision=decision,
+        sha256=artifact.version,
+        reason=reason,
+        review=record,
+    )
+    return _send(space, view, request, as_json=as_json)
+
+
+def _check_undecided(view: RunView, checkpoint: StepView) -> None:
+    """Raise Conflict before anything is shown that cannot be decided any more."""
+    from workbench import words
+    from workflows_core.errors import Conflict
+    from workflows_core.model import StepStatus, now
+
+    made = receipt_of(view, checkpoint)
+    if made is not None:
+        raise Conflict(f"{checkpoint.step_id} was decided already: {words.receipt(made, now())}")
+    if checkpoint.status is not StepStatus.WAITING or view.waiting is None:
+        raise Conflict(
+            f"{checkpoint.step_id} is {checkpoint.status.value} and the run {words.run_mark(view.state).word}; "
+            "there is nothing to decide"
+        )
+
+
+def _introduce(
+    person: Person, workspace: Workspace, view: RunView, checkpoint: StepView, artifact: Artifact
+) -> None:
+    """What is decided, what comes of it, and who decides."""
+    import os
+
+    from workbench import checkpoints, words
+    from workbench.host.identity import terminal_session
+    from workflows_core.model import RunState, now
+
+    from . import render
+
+    output = person.output
+    render.run_head(output, view, now())
+    output.line()
+    what = f"{words.kib(len(artifact.body))} of {artifact.media_type}"
+    if artifact.path is not None:
+        what += f", captured from {artifact.path}"
+    output.line(("Asked about  ", "quiet"), f"{artifact.step_id}: {what}")
+    output.line(("Version      ", "quiet"), artifact.version)
+    next_steps = checkpoints.next_steps(view.script, checkpoint)
+    for index, step in enumerate(next_steps[:_CONSUMERS]):
+        given = ", which is given these bytes" if step.given else ""
+        place = f"{step.step_id}, {step.kind} at line {step.line}{given}"
+        output.line(("Then         " if index == 0 else "             ", "quiet"), place)
+    if not next_steps:
+        output.line(("Then         ", "quiet"), "no further step; the script ends")
+    session = terminal_session(os.getuid()).description
+    output.line(
+        ("You decide   ", "quiet"), f"as {session}" if workspace.config.auth.mode == "terminal" else ""
+    )
+    if view.state is RunState.RECOVERABLE:
+        output.line(("The owner of this run is gone: it is recovered first when you approve.", "waiting"))
+
+
+def _show(person: Person, view: RunView, checkpoint: StepView, artifact: Artifact) -> dict[str, Any]:
+    """Page the exact bytes; what the receipt says about it. Raises Refused where they were not seen."""
+    import shutil
+
+    from workbench import checkpoints
+    from workbench.review import Outside, Progress
+    from workflows_core.errors import Refused
+
+    how = checkpoints.renderer(artifact)
+    note = {
+        "json": "exactly these bytes; only line breaks and indents are added",
+        "text": "exactly these bytes; what is invisible or acts on a terminal is shown as a symbol",
+        "hex": "no text, so as hexadecimal",
+    }[how]
+    output = person.output
+    output.line()
+    output.line(("-- begin: ", "quiet"), (note, "quiet"))
+    columns = shutil.get_terminal_size((80, 24)).columns
+    size = len(artifact.body)
+    shown = person.page(checkpoints.rows(artifact, columns), size)
+    output.line(("-- end ", "quiet"), (_last(artifact.body) if shown.whole else "", "quiet"))
+    if not shown.whole and not shown.outside:
+        raise Refused(
+            f"only {shown.end:,} of {size:,} bytes were shown, so nothing can be decided. To read them outside: "
+            f"workbench artifact {view.run_id} {checkpoint.step_id} -o FILE"
+        )
+    progress = Progress.of(artifact)
+    progress.coverage.add(0, shown.end)
+    progress.renderers.add(f"command line, {how}")
+    if shown.outside:
+        progress.outside, progress.stated = Outside.EXPORTED, True
+    return progress.review()
+
+
+def _last(body: bytes) -> str:
+    return "with a line feed" if body.endswith(b"\n") else "without a line feed"
+
+
+def _ask_hash(person: Person, decision: str, version: str) -> None:
+    """Raise Refused unless the person types the beginning of the version that was shown."""
+    from workflows_core.errors import Refused
+
+    output = person.output
+    output.line()
+    output.line(("Version      ", "quiet"), version)
+    typed = person.ask(f"To {decision} it, type the first {_TYPED} characters of its hash:").lower()
+    if len(typed) < _TYPED or not version.startswith(typed):
+        raise Refused("what was typed is not the beginning of the hash; nothing was decided")
+
+
+def _send(workspace: Workspace, view: RunView, request: Any, *, as_json: bool) -> int:
+    from workbench import words
+    from workbench.document import receipt_document, run_document
+    from workflows_core.model import RunState, now
+
+    receipts: list[Decision] = []
+
+    async def begin(client: Client) -> tuple[str, RunView]:
+        known = await client.view(view.run_id)
+        made = await client.decide(request)
+        receipts.append(made)
+        recovered = known.state is RunState.RECOVERABLE and made.decision == "approve"
+        if recovered:
+            err().line("Its owner was gone, so it was recovered first.")
+        if not as_json:
+            out().line((made.step_id, "title"), " ", words.receipt(made, now()))
+        return view.run_id, known
+
+    def show(ended: RunView) -> None:
+        if as_json:
+            print_json({**receipt_document(receipts[0]), "run": run_document(ended)})
+        else:
+            print_outcome(ended, as_json=False)
+
+    status = followed(workspace, begin, show, view.run_id)
+    # A rejection is done once it is recorded; that the run has failed is what was asked for.
+    return Exit.DONE if request.decision == "reject" else status
+
+
+@click.command()
+@click.argument("run")
+@click.argument("step")
+@click.option(
+    "--outcome",
+    type=click.Choice(["did_not_run", "succeeded", "failed"]),
+    required=True,
+    help="What became of it: it never ran and may be asked again, it succeeded, or it failed.",
+)
+@click.option("--output", metavar="@FILE", help="For succeeded: its output, JSON in a file.")
+@click.option(
+    "--fetch", is_flag=True, help="For succeeded: take the output from the child run, where it is known."
+)
+@click.option("--reason", metavar="T", required=True, help="How you know. It is kept with the run.")
+@common
+def reconcile(
+    run: str,
+    step: str,
+    outcome: str,
+    output: str | None,
+    fetch: bool,
+    reason: str,
+    workspace: Path | None,
+    as_json: bool,
+) -> int:
+    """Attest what became of a step whose outcome is uncertain.
+
+    Needs an interactive session; what you attest is kept with your name, and the run goes on from it. Once every
+    uncertain step is settled the run can be recovered, or is cancelled where a cancel is recorded. RUN is a run
+    id or the beginning of one.
+    """
+    from workflows_core.engine.reconciliation import ReconcileRequest
+    from workflows_core.errors import Conflict, Refused
+
+    from .person import in_person
+
+    require_posix()
+    space = find_workspace(workspace)
+    with in_person(space, "an attestation") as person:
+        view = view_run(space, run)
+        found = find_step(view, step)
+        if not found.unsettled:
+            raise Conflict(f"the outcome of {step} is not uncertain; it is {found.status.value}")
+        value, given = _output(output)
+        request = ReconcileRequest(
+            run_id=view.run_id,
+            step_id=step,
+            outcome=outcome,
+            reason=reason,
+            output=value,
+            has_output=given,
+            fetch=fetch,
+        )
+        _state_attestation(person, view, found, request)
+        if not person.agrees("Attest this? It is kept and cannot be taken back."):
+            raise Refused("nothing was attested")
+    applied = change(space, lambda client: client.reconcile(request))
+    after = view_run(space, view.run_id)
+    if as_json:
+        print_json(
+            {
+                "run_id": after.run_id,
+                "step_id": step,
+                "outcome": outcome,
+                "status": applied.status,
+                "state": after.state.value,
+                "message": applied.message,
+            }
+        )
+        return Exit.DONE
+    out().line(applied.message)
+    if after.state.value == "recoverable":
+        err().line(("Next: ", "quiet"), f"workbench recover {after.run_id}")
+    return Exit.DONE
+
+
+def _output(given: str | None) -> tuple[Any, bool]:
+    """The output of ``--output``, and whether there is one. Raises UsageError in words."""
+    if given is None:
+        return None, False
+    from workbench.scripts import read_text
+    from workflows_core import jsontext
+    from workflows_core.errors import UsageError
+
+    if not given.startswith("@"):
+        raise UsageError("--output takes @FILE, a file with the output as JSON")
+    path = Path(given[1:])
+    try:
+        return jsontext.parse(read_text(path, "the output"), f"the output in {path}"), True
+    except jsontext.JsonRefused as error:
+        raise UsageError(str(error)) from None
+
+
+def _state_attestation(person: Person, view: RunView, step: StepView, request: ReconcileRequest) -> None:
+    """What is known of the step, and what would be put on record."""
+    from workflows_core.model import now
+
+    from . import render
+
+    output = person.output
+    render.run_head(output, view, now())
+    output.line()
+    render.step(output, step, now())
+    output.line()
+    effect = {
+        "did_not_run": "it did not run. The program may ask the Agent again",
+        "succeeded": "it succeeded, with "
+        + ("the output of its child run" if request.fetch else "the output below"),
+        "failed": "it failed. The script is given an error with your reason",
+    }[request.outcome]
+    output.line(("You attest: ", "title"), f"{step.step_id}: {effect}")
+    output.line(("Because: ", "title"), request.reason)
+    if request.has_output:
+        render.value(output, request.output)

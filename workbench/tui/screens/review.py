@@ -1,0 +1,444 @@
+"""The Review screen: everything that waits for a person on the left, the exact bytes and the decision on the right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual import on, work
+from textual.widget import Widget
+
+from workflows_core.engine.waits import DecideRequest
+from workflows_core.errors import WorkflowError
+from workflows_core.model import RunView
+
+from ... import words
+from ...review import Act, Decided, Outside, Waiting, consumers, decided, inbox, last_approved
+from ...review_copies import Copy, PrivateCopies, export, open_outside, suggested_name, viewer
+from .. import keymap
+from ..messages import RunsChanged, Tick
+from ..refresh import Refresher
+from ..widgets.choice import Choice
+from ..widgets.lines import LineList
+from ..widgets.pane import ListPane
+from ..widgets.review_detail import ReviewDetail, Subject
+from ..widgets.review_rows import DecidedRows, InboxRows
+from ..widgets.run_detail import copied_from
+from .base import Column, WorkbenchScreen
+from .dialogs import Answer, Dialog
+from .review_dialogs import TextDialog, approving, name_problem, reason_problem, rejecting
+from .review_subjects import Subjects
+
+#: Runs whose receipts the list of decisions shows, the newest.
+RECEIPT_RUNS: Final = 100
+#: Seconds for which another thing may stand in the detail while the selected one is read.
+PATIENCE: Final = 0.1
+
+
+class InboxList(LineList):
+    """The list of what waits, or of decisions, with its own keys."""
+
+    BINDINGS = keymap.bindings("review.list")
+
+
+class ReviewScreen(WorkbenchScreen):
+    """F4. The cursor of the list says what is under review; nothing is decided that was not shown in full."""
+
+    NAME = "review"
+    COLUMNS = (Column("inbox", 40), Column("output", 60))
+    MAIN = "inbox"
+    CSS_PATH = Path(__file__).with_name("review.tcss")
+    BINDINGS: ClassVar = [*keymap.bindings("review")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._past = False
+        self._selected: str | None = None
+        self._waiting: list[Waiting] = []
+        self._decided: list[Decided] = []
+        self._views: dict[str, tuple[int, RunView]] = {}
+        self._copies = PrivateCopies()
+        self._made: dict[str, Copy] = {}
+        self._reader = Refresher(self, self._read_selected, "run")
+        self._receipts = Refresher(self, self._read_decided, "runs")
+        self._answers = Refresher(self, self._mount_answers, "refresh")
+        self._earlier = Refresher(self, self._look_for_approved, "run")
+
+    def compose_columns(self) -> Iterable[Widget]:
+        self._subjects = Subjects(self.context.client, self.context.clock, unicode=self.unicode)
+        self._inbox = ListPane("Waiting", lines=InboxList(), id="inbox")
+        self._detail = ReviewDetail(self.context.clock, unicode=self.unicode, id="output")
+        yield self._inbox
+        yield self._detail
+
+    def home(self) -> Widget | None:
+        return self._inbox.list
+
+    def on_unmount(self) -> None:
+        self._copies.close()
+
+    async def refresh_all(self) -> None:
+        self._fill()
+        self._reader.request()
+
+    # The list
+
+    def on_runs_changed(self, message: RunsChanged) -> None:
+        self._fill()
+        run_id = (self._selected or "").partition("\n")[0]
+        if not message.run_ids or run_id in message.run_ids:
+            self._reader.request()
+        if self._past:
+            self._receipts.request()
+
+    def on_tick(self, message: Tick) -> None:
+        if self.is_current:
+            self._fill()
+            self._detail.tick()
+
+    def _fill(self) -> None:
+        now = self.context.clock()
+        self._waiting = inbox(self.workbench.book.newest)
+        self._inbox.rename("Decided" if self._past else "Waiting")
+        self._inbox.list.set_empty(self._empty())
+        self._inbox.set_rows(
+            DecidedRows(self._decided, now, self.unicode)
+            if self._past
+            else InboxRows(self._waiting, now, self.unicode)
+        )
+        if self._inbox.list.current_id != self._selected:
+            self._select(self._inbox.list.current_id)
+        self._offer()
+
+    def _empty(self) -> str:
+        key = self.workbench.key_label
+        if not self.workbench.book.loaded:
+            return "Reading the runs."
+        if self._past:
+            return "Nobody has decided anything in the newest runs. Receipts are kept here."
+        return (
+            "Nothing waits for you.\n\n"
+            "A run appears here when its script reaches pause() or humanCheckpoint(), or when somebody must say "
+            "what became of a step.\n\n"
+            f"{key('review.group')} shows what was decided."
+        )
+
+    @on(LineList.Highlighted, "#inbox LineList")
+    def _highlighted(self, message: LineList.Highlighted) -> None:
+        message.stop()
+        self._select(message.row_id)
+
+    @on(LineList.Selected, "#inbox LineList")
+    def _opened(self, message: LineList.Selected) -> None:
+        message.stop()
+        self.reveal("output")
+        self._detail.output.focus()
+
+    def action_next_group(self) -> None:
+        self._past = not self._past
+        self._inbox.list.focus()
+        self._inbox.clear_filter()
+        self._selected = None
+        self._fill()
+        if self._past:
+            self._receipts.request()
+
+    async def _read_decided(self) -> None:
+        """Read the receipts of the newest runs; a run that has not changed is not read again."""
+        views: dict[str, tuple[int, RunView]] = {}
+        async with self.busy("reading the receipts"):
+            for run in self.workbench.book.newest[:RECEIPT_RUNS]:
+                known = self._views.get(run.run_id)
+                if known is None or known[0] != run.revision:
+                    try:
+                        known = run.revision, await self.context.client.view(run.run_id)
+                    except WorkflowError:
+                        continue
+                views[run.run_id] = known
+        self._views = views
+        self._decided = decided(view for _, view in views.values())
+        if self._past:
+            self._fill()
+
+    # What is under review
+
+    def _select(self, id: str | None) -> None:
+        self._selected = id
+        if id is None:
+            self._detail.announce("Review", "" if self._inbox.list.filter else "Nothing is selected.")
+        else:
+            self._reader.request()
+            self.set_timer(PATIENCE, self._announce)
+        self._offer()
+
+    def _announce(self) -> None:
+        """Take away what belongs to another thing than the one under the cursor."""
+        subject = self._detail.subject
+        if self._selected is not None and (subject is None or subject.id != self._selected):
+            self._detail.announce("Review", "Reading.")
+            self._offer()
+
+    async def _read_selected(self) -> None:
+        id = self._selected
+        waiting = next((item for item in self._waiting if item.id == id), None)
+        past = next((item for item in self._decided if item.id == id), None)
+        try:
+            async with self.busy("reading the output"):
+                if self._past and past is not None:
+                    subject = await self._subjects.decided(past)
+                elif not self._past and waiting is not None:
+                    subject = await self._subjects.waiting(waiting)
+                else:
+                    return
+        except WorkflowError as error:
+            if id == self._selected:
+                self._detail.announce("Review", f"{error.title}.\n{error}")
+                self._offer()
+            return
+        if id == self._selected:
+            self._detail.show(subject)
+            self._offer()
+
+    @property
+    def subject(self) -> Subject | None:
+        """What is under review, once it is shown and still is the thing under the cursor."""
+        subject = self._detail.subject
+        return subject if subject is not None and subject.id == self._selected else None
+
+    @on(ReviewDetail.Changed)
+    def _more_shown(self, message: ReviewDetail.Changed) -> None:
+        message.stop()
+        self._offer()
+
+    # What can be done
+
+    def _offer(self) -> None:
+        """Bring buttons and keys up to date."""
+        self.refresh_bindings()
+        self._answers.request()
+
+    async def _mount_answers(self) -> None:
+        subject = self.subject
+        item = subject.item if subject is not None else None
+        if item is None or subject is None:
+            await self._detail.offer(())
+        elif item.act is Act.DECIDE:
+            may = self._may("approve")
+            outside = self._may("viewed")
+            await self._detail.offer(
+                (
+                    ("approve", "Approve", False, may),
+                    ("reject", "Reject", True, may),
+                    *((("viewed", "I viewed it outside", False, True),) if outside else ()),
+                )
+            )
+        elif item.act is Act.RESUME:
+            await self._detail.offer((("resume", "Resume", False, self._may("resume")),))
+        else:
+            await self._detail.offer((("show_run", "Show in Runs", False, True),))
+
+    def _may(self, action: str) -> bool:
+        """Whether ``action`` can be done with what is under review now."""
+        subject = self.subject
+        if subject is None:
+            return False
+        item, progress = subject.item, subject.progress
+        refused = item is None or item.refused(self.context.clock()) != ""
+        if action in ("approve", "reject"):
+            return progress is not None and not refused and progress.may_decide
+        if action == "viewed":
+            return (
+                progress is not None
+                and progress.outside is not None
+                and not progress.stated
+                and not progress.coverage.complete
+            )
+        if action == "resume":
+            return item is not None and item.act is Act.RESUME and not refused
+        if action == "unseen":
+            return progress is not None and not progress.coverage.complete
+        return True
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("approve", "reject", "viewed", "resume", "unseen", "show_run"):
+            return self.is_mounted and self._may(action)
+        if action in ("open_outside", "export", "compare"):
+            return self.is_mounted and self.subject is not None and self.subject.artifact is not None
+        if action == "copy_value":
+            return self.is_mounted and self._selected is not None
+        return super().check_action(action, parameters)
+
+    @on(Choice.Pressed, "#acts Choice")
+    async def _pressed(self, message: Choice.Pressed) -> None:
+        message.stop()
+        if self.check_action(message.name, ()):
+            await self.run_action(f"screen.{message.name}")
+
+    def action_unseen(self) -> None:
+        self._detail.next_unseen()
+
+    def action_tab_at(self, number: int) -> None:
+        self._detail.go_to_tab_at(number)
+
+    def action_show_run(self) -> None:
+        if self.subject is not None:
+            self.workbench.show_run(self.subject.view.run_id)
+
+    def action_copy_value(self) -> None:
+        """Copy the whole value under the cursor: a run's id, or the output."""
+        copied = copied_from(self._detail.output if self._detail.has_focus_within else self._inbox.list)
+        if copied is not None:
+            what, value = copied
+            self.app.copy_to_clipboard(value)
+            size = words.kib(len(value.encode("utf-8", "replace")))
+            self.workbench.notice(f"{what} ({size})", title="Copied")
+
+    @work(group="act", exit_on_error=False)
+    async def action_approve(self) -> None:
+        subject = self.subject
+        if subject is None or subject.progress is None or subject.item is None or not self._may("approve"):
+            return
+        next_steps = consumers(subject.view, subject.item.step_id, subject.item.attempt)
+        answers = [Answer("wait", "Not yet"), Answer("approve", "Approve these bytes")]
+        dialog = Dialog("Approve this output?", approving(subject, subject.progress, next_steps), answers)
+        if await self.app.push_screen_wait(dialog) == "approve":
+            await self._decide(subject, "approve", None)
+
+    @work(group="act", exit_on_error=False)
+    async def action_reject(self) -> None:
+        subject = self.subject
+        if subject is None or subject.progress is None or not self._may("reject"):
+            return
+        dialog = TextDialog(
+            "Reject this output?",
+            rejecting(subject, subject.progress),
+            [Answer("wait", "Not yet"), Answer("reject", "Reject this output", danger=True)],
+            placeholder="reason, for the receipt and the run's cause",
+            check=reason_problem,
+        )
+        reason = await self.app.push_screen_wait(dialog)
+        if reason is not None:
+            await self._decide(subject, "reject", reason)
+
+    async def _decide(self, subject: Subject, decision: str, reason: str | None) -> None:
+        item, progress = subject.item, subject.progress
+        assert item is not None and progress is not None
+        request = DecideRequest(
+            run_id=item.run_id,
+            step_id=item.step_id,
+            attempt=item.attempt,
+            decision=decision,
+            sha256=progress.sha256,
+            reason=reason,
+            review=progress.review(),
+        )
+        async with self.busy("recording the decision"):
+            receipt = await self.context.client.decide(request)
+        past = "Approved" if receipt.decision == "approve" else "Rejected"
+        self.workbench.notice(
+            f"{item.step_id} of {item.name or item.run_id}, hash {words.hash7(progress.sha256)}. "
+            f"{self.workbench.key_label('review.group')} shows the receipt.",
+            title=past,
+        )
+
+    @work(group="act", exit_on_error=False)
+    async def action_resume(self) -> None:
+        subject = self.subject
+        if subject is None or subject.item is None or not self._may("resume"):
+            return
+        item = subject.item
+        async with self.busy("resuming"):
+            outcome = await self.context.client.resume(item.run_id, item.step_id, item.attempt)
+        self.workbench.notice(outcome.message, title="Resume")
+
+    # Outside
+
+    @work(group="act", exit_on_error=False)
+    async def action_open_outside(self) -> None:
+        """Show the exact bytes in the system's viewer, on a private copy."""
+        subject = self.subject
+        if subject is None or subject.artifact is None:
+            return
+        command = viewer()
+        copy = await asyncio.to_thread(self._copies.make, subject.artifact)
+        started = open_outside(command, copy.path)
+        self.run_worker(asyncio.to_thread(started.wait), group="viewer", exit_on_error=False)
+        self._left(subject, Outside.OPENED, copy, "Opened a private copy")
+
+    @work(group="act", exit_on_error=False)
+    async def action_export(self) -> None:
+        subject = self.subject
+        if subject is None or subject.artifact is None:
+            return
+        dialog = TextDialog(
+            "Export the exact bytes",
+            f"{words.kib(len(subject.artifact.body))} are written to a new file that only you can read. "
+            f"A relative name is in {self.context.workspace.root}.",
+            [Answer("no", "Do not export"), Answer("export", "Export")],
+            placeholder="file name",
+            check=name_problem,
+            value=suggested_name(subject.artifact),
+        )
+        name = await self.app.push_screen_wait(dialog)
+        if name is None:
+            return
+        target = self.context.workspace.root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
+        copy = await asyncio.to_thread(export, subject.artifact, target)
+        self._left(subject, Outside.EXPORTED, copy, "Exported")
+
+    def _left(self, subject: Subject, how: Outside, copy: Copy, title: str) -> None:
+        """The exact bytes are outside; where they were not shown in full here, it can be stated that they were seen."""
+        message = f"{copy.path}\nSHA-256 {copy.sha256}"
+        if subject.progress is not None and not subject.progress.coverage.complete:
+            subject.progress.outside, subject.progress.stated = how, False
+            self._made[subject.id] = copy
+            message += f"\nRead it, then {self.workbench.key_label('review.viewed')} states that you have."
+        self.workbench.notice(message, title=title)
+        self._offer()
+
+    def action_viewed(self) -> None:
+        """The reviewer states that the exact copy was viewed outside; the receipt says so."""
+        subject = self.subject
+        if subject is None or subject.progress is None or not self._may("viewed"):
+            return
+        copy = self._made.get(subject.id)
+        if copy is None or copy.sha256 != subject.progress.sha256 or not copy.intact():
+            subject.progress.outside = None
+            self.workbench.notice(
+                "The copy was changed or removed, so what you viewed is not known to be these bytes. "
+                "Open or export it again.",
+                title="Not recorded",
+                severity="warning",
+            )
+        else:
+            subject.progress.stated = True
+        self._detail.show_coverage()
+        self._offer()
+
+    # Comparing
+
+    def action_compare(self) -> None:
+        if self._detail.tab == "compare" and self.subject is not None:
+            self._detail.go_to_tab_at(1)
+        else:
+            self._detail.go_to_tab("compare")
+
+    @on(ReviewDetail.CompareWanted)
+    def _compare(self, message: ReviewDetail.CompareWanted) -> None:
+        message.stop()
+        self._earlier.request()
+
+    async def _look_for_approved(self) -> None:
+        subject = self.subject
+        if subject is None:
+            return
+        step_id = subject.item.step_id if subject.item is not None else subject.id.split("\n")[1]
+        async with self.busy("looking for the last approved version"):
+            found = await last_approved(
+                self.context.client, self.workbench.book.newest, subject.view.run_id, step_id
+            )
+        if self.subject is not None and self.subject.id == subject.id:
+            self._detail.compare_with(found)

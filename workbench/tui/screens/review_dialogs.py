@@ -1,0 +1,165 @@
+"""What the Review screen asks: whether to decide, why something is rejected, and where an export goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.containers import Horizontal
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from workflows_core.engine.waits import REASON_LENGTH
+from workflows_core.script.steps import StepSite
+
+from ... import words
+from ...inert import inert
+from ...review import Progress
+from .. import keymap
+from ..widgets.choice import Choice
+from ..widgets.lines import LineList, Span, TextRows, wrap
+from ..widgets.pane import Field, Pane
+from ..widgets.review_detail import Subject
+from .dialogs import Answer, Modal
+
+#: Steps that a dialog names; more are counted.
+_NAMED_STEPS = 6
+
+
+class TextDialog(Modal[str | None]):
+    """Says what an act does and asks for one line of text. The result is that text, None where nothing is done.
+
+    ``check`` gives the sentence that stands in the way of a text, empty where nothing does. The focus starts in
+    the field; enter there goes to the safe answer, so that nothing happens by typing alone.
+    """
+
+    BINDINGS = keymap.bindings("dialog")
+    DEFAULT_CSS = """
+    TextDialog > #frame { width: 76; max-width: 94%; height: auto; max-height: 90%; }
+    TextDialog #text { margin-bottom: 1; }
+    TextDialog #problem { height: 1; color: $text-error; margin-bottom: 1; }
+    TextDialog #answers { height: 1; }
+    """
+    AUTO_FOCUS: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        title: str,
+        text: str,
+        answers: Sequence[Answer],
+        *,
+        placeholder: str,
+        check: Callable[[str], str],
+        value: str = "",
+    ) -> None:
+        super().__init__()
+        self._title = title
+        self._text = text
+        self._answers = answers
+        self._check = check
+        self._lines = LineList(opens=False, filterable=False, id="text")
+        self._lines.can_focus = False
+        self._lines.show_cursor = False
+        self.field = Field(value, placeholder=placeholder)
+        self._problem = Static("", id="problem", markup=False)
+
+    def content(self) -> Iterable[Widget]:
+        yield self._lines
+        yield self.field
+        yield self._problem
+        yield Horizontal(
+            *(Choice(answer.label, name=answer.name, danger=answer.danger) for answer in self._answers),
+            id="answers",
+        )
+
+    def on_mount(self) -> None:
+        self.query_one("#frame", Pane).set_title(self._title)
+        self._lay_out()
+        self.field.focus()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        inner = max(20, min(76, self.size.width - 4) - 4)
+        lines = wrap(self._text, inner)
+        room = max(1, self.size.height - 10)
+        self._lines.styles.height = min(len(lines), room)
+        self._lines.can_focus = len(lines) > room
+        self._lines.set_rows(TextRows([(Span(line),) for line in lines]))
+
+    @on(Input.Submitted)
+    def _typed(self, message: Input.Submitted) -> None:
+        message.stop()
+        self.query(Choice).first().focus()
+
+    @on(Choice.Pressed)
+    def _answered(self, message: Choice.Pressed) -> None:
+        message.stop()
+        if message.name == self._answers[0].name:
+            self.dismiss(None)
+            return
+        text = self.field.value.strip()
+        problem = self._check(text)
+        self._problem.update(inert(problem))
+        if problem:
+            self.field.focus()
+        else:
+            self.dismiss(text)
+
+
+def reason_problem(reason: str) -> str:
+    if not reason:
+        return "A rejection needs a reason: what is wrong with the output?"
+    if len(reason) > REASON_LENGTH:
+        return f"A reason has at most {REASON_LENGTH:,} characters; this one has {len(reason):,}."
+    return ""
+
+
+def name_problem(name: str) -> str:
+    return "" if name else "Type the name of a new file."
+
+
+def object_of(subject: Subject, progress: Progress) -> str:
+    """What is decided, exactly: step, run, bytes, hash, and how they were shown."""
+    artifact, item = subject.artifact, subject.item
+    assert artifact is not None and item is not None
+    shown = "shown in full" if progress.coverage.complete else f"{progress.coverage.percent} % shown here"
+    if progress.outside is not None and progress.stated:
+        shown += f", {progress.outside.value}"
+    return (
+        f"{inert(item.step_id)} of {inert(item.name or item.run_id)}\n"
+        f"{words.kib(len(artifact.body))} from {inert(artifact.step_id)}, {shown}\n"
+        f"SHA-256 {progress.sha256}"
+    )
+
+
+def approving(subject: Subject, progress: Progress, next_steps: Sequence[StepSite]) -> str:
+    """What approving does, for its dialog. The text is inert."""
+    item = subject.item
+    assert item is not None
+    recovers = "Its owner is gone, so the run is recovered first. " if item.retained else ""
+    return (
+        f"{object_of(subject, progress)}\n\n{recovers}The run goes on with exactly these bytes. "
+        f"{next_sentence(next_steps)}\n\nThe decision cannot be changed or taken back."
+    )
+
+
+def rejecting(subject: Subject, progress: Progress) -> str:
+    """What rejecting does, for its dialog. The text is inert."""
+    return (
+        f"{object_of(subject, progress)}\n\nThe run ends failed, with your reason as its cause. "
+        "Nothing behind the checkpoint is called.\n\nThe decision cannot be changed or taken back."
+    )
+
+
+def next_sentence(steps: Sequence[StepSite]) -> str:
+    """``Next in the script: report (agent, line 3).``"""
+    if not steps:
+        return "The script names no later step."
+    named = ", ".join(
+        f"{inert(site.step_id)} ({site.kind}, line {site.line})" for site in steps[:_NAMED_STEPS]
+    )
+    more = f" and {len(steps) - _NAMED_STEPS} more" if len(steps) > _NAMED_STEPS else ""
+    return f"Next in the script: {named}{more}."

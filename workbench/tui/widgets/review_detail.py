@@ -1,0 +1,361 @@
+"""One thing under review: what it is, its exact bytes, how much of them was shown, and what can be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rich.segment import Segment
+from textual import on
+from textual.containers import Horizontal
+from textual.message import Message
+from textual.strip import Strip
+
+from workflows_core.model import Artifact, Decision, RunView
+
+from ...review import Approved, Progress, Waiting, receipt_lines
+from ..refresh import Refresher
+from .bars import LineBar
+from .bytes_view import BytesView, CoverageBar
+from .choice import Choice
+from .json_bytes import JsonTokens, NotJson
+from .lines import Line, TextRows, drawn
+from .pane import ListPane
+from .review_rows import compared_rows, lines_of, named_rows, side_by_side, text_rows
+from .run_header import Tab, TabBar
+
+#: The tabs in which exact bytes stand.
+BYTE_TABS: Final = ("tree", "markdown", "text", "hex")
+_TITLES: Final = {
+    "tree": "JSON tree",
+    "markdown": "Markdown",
+    "text": "Text",
+    "hex": "Hex",
+    "compare": "Compare",
+    "receipt": "Receipt",
+    "about": "About",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What the detail shows. ``item`` waits, or ``receipt`` was given; ``about`` explains where no bytes are.
+
+    ``header`` gives the lines above the tabs for a width.
+    """
+
+    id: str
+    title: str
+    view: RunView
+    header: Callable[[int], list[Line]]
+    item: Waiting | None = None
+    receipt: Decision | None = None
+    artifact: Artifact | None = None
+    tokens: JsonTokens | None = None
+    progress: Progress | None = None
+    about: str = ""
+
+
+def tokens_of(artifact: Artifact) -> JsonTokens | None:
+    """The document's lines where the bytes are JSON. May take long for megabytes."""
+    try:
+        return JsonTokens(artifact.body) if artifact.body else None
+    except NotJson:
+        return None
+
+
+def first_tab(subject: Subject) -> str:
+    """The rendering that suits the bytes."""
+    artifact = subject.artifact
+    if artifact is None:
+        return "receipt" if subject.receipt is not None else "about"
+    if subject.tokens is not None:
+        return "tree"
+    if artifact.media_type == "text/markdown" or (artifact.path or "").endswith(".md"):
+        return "markdown"
+    try:
+        text = artifact.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return "hex"
+    return "hex" if "\0" in text else "text"
+
+
+class ReviewHeader(LineBar):
+    """Some lines that are laid out for the width there is."""
+
+    DEFAULT_CSS = """
+    ReviewHeader { height: 2; margin-bottom: 1; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._make: Callable[[int], list[Line]] | None = None
+        self._lines: list[Line] = []
+
+    def show(self, make: Callable[[int], list[Line]] | None) -> None:
+        self._make = make
+        self._lay_out()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._lines = [] if self._make is None or self.size.width < 1 else self._make(self.size.width)
+        self.styles.height = max(1, len(self._lines))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        base, width = self.rich_style, self.size.width
+        line = self._lines[y] if y < len(self._lines) else ()
+        return Strip(
+            [Segment(drawn(text, self.app), base + self._tone(tone) if tone else base) for text, tone in line]
+        ).crop_extend(0, width, base)
+
+
+class ReviewDetail(ListPane):
+    """The right column. The screen gives it a subject; it shows, and tells what was shown in full."""
+
+    class Changed(Message):
+        """More was shown than before."""
+
+    class CompareWanted(Message):
+        """The tab that compares was chosen before there was anything to compare with."""
+
+    def __init__(self, clock: Callable[[], int], *, unicode: bool = True, id: str | None = None) -> None:
+        self.output = BytesView()
+        super().__init__("Review", lines=self.output, counted=False, id=id)
+        self._clock = clock
+        self._unicode = unicode
+        self._header = ReviewHeader()
+        self._bar = TabBar()
+        self.coverage = CoverageBar(unicode=unicode)
+        self.acts = Horizontal(id="acts")
+        self._subject: Subject | None = None
+        self._tab = ""
+        self._approved: Approved | None = None
+        self._compared: tuple[str, bool] = ("", False)
+        self._offered: tuple[tuple[str, str, bool, bool], ...] = ()
+
+    def on_mount(self) -> None:
+        self._filler = Refresher(self.screen, self._fill, "refresh")
+        self.mount(self._header, self._bar, before=0)
+        self.mount(self.coverage, self.acts)
+        self.coverage.display = False
+
+    @property
+    def subject(self) -> Subject | None:
+        return self._subject
+
+    @property
+    def tab(self) -> str:
+        return self._tab
+
+    # What is shown
+
+    def announce(self, title: str, message: str) -> None:
+        """Show a sentence in place of a subject."""
+        self._subject = None
+        self._tab = ""
+        self.rename(title)
+        self._header.show(None)
+        self._header.display = False
+        self._bar.show((), "")
+        self._bar.display = False
+        self.coverage.display = False
+        self.output.set_empty(message)
+        self.output.show_rows(TextRows())
+
+    def show(self, subject: Subject) -> None:
+        """Show ``subject``; the same one as before keeps its tab and place."""
+        before, self._subject = self._subject, subject
+        self.rename(subject.title)
+        self._header.display = self._bar.display = True
+        self._header.show(subject.header)
+        if before is None or before.id != subject.id or self._version(before) != self._version(subject):
+            self.clear_filter()
+            self._approved, self._compared = None, ("", False)
+            self._tab = first_tab(subject)
+        self._show_tabs()
+        self._filler.request()
+        self.show_coverage()
+
+    @staticmethod
+    def _version(subject: Subject) -> tuple[str, bool]:
+        return (subject.artifact.version if subject.artifact else "", subject.receipt is None)
+
+    def tick(self) -> None:
+        """A second has passed."""
+        if self._subject is not None:
+            self._header.show(self._subject.header)
+
+    def tabs(self) -> list[str]:
+        subject = self._subject
+        if subject is None:
+            return []
+        names: list[str] = []
+        if subject.artifact is not None:
+            names = [name for name in BYTE_TABS if name != "tree" or subject.tokens is not None]
+        if subject.receipt is not None:
+            names.append("receipt")
+        if subject.about:
+            names.append("about")
+        if subject.artifact is not None:
+            names.append("compare")
+        return names
+
+    def _show_tabs(self) -> None:
+        names = self.tabs()
+        if self._tab not in names and names:
+            self._tab = names[0]
+        self._bar.show([Tab(name, _TITLES[name]) for name in names], self._tab)
+
+    async def _fill(self) -> None:
+        subject = self._subject
+        if subject is None:
+            return
+        width = max(12, self.output.scrollable_content_region.width)
+        artifact = subject.artifact
+        if self._tab in BYTE_TABS and artifact is not None:
+            self.output.set_empty("The output is empty: it has 0 bytes.")
+            await self.output.show_bytes(artifact.body, self._tab, subject.tokens)
+        elif self._tab == "receipt" and subject.receipt is not None:
+            self.output.show_rows(named_rows(receipt_lines(subject.receipt, self._clock()), width))
+        elif self._tab == "compare":
+            self._show_comparison(width)
+        else:
+            self.output.show_rows(text_rows(subject.about, width))
+
+    def compare_with(self, approved: Approved | None) -> None:
+        """What the last approved version is; None where there is none."""
+        self._approved, self._compared = approved, ("", True)
+        self.go_to_tab("compare")
+        self._filler.request()
+
+    @property
+    def compared(self) -> bool:
+        """Whether an approved version was looked for."""
+        return self._compared[1]
+
+    def _show_comparison(self, width: int) -> None:
+        subject, approved = self._subject, self._approved
+        if subject is None or subject.artifact is None:
+            return
+        if not self.compared:
+            self.output.set_empty("Looking for the last approved version.")
+            self.output.show_rows(TextRows())
+        elif approved is None:
+            self.output.set_empty(
+                "No earlier run has an approved version of this step.\n\n"
+                "There is nothing to compare with; read the whole output."
+            )
+            self.output.show_rows(TextRows())
+        else:
+            pairs = side_by_side(lines_of(approved.artifact), lines_of(subject.artifact))
+            changed = sum(not pair.same for pair in pairs)
+            self.output.show_rows(compared_rows(pairs, width))
+            self.set_title(
+                f"{subject.title}: left approved {approved.receipt.run_id}, right this one; "
+                + (f"{changed:,} lines differ" if changed else "no line differs")
+            )
+
+    def on_resize(self) -> None:
+        if self._tab not in BYTE_TABS:
+            self._filler.request()
+
+    # Tabs
+
+    def go_to_tab(self, name: str) -> None:
+        if name not in self.tabs() or name == self._tab:
+            return
+        self._tab = name
+        if self._subject is not None:
+            self.rename(self._subject.title)
+        self._show_tabs()
+        self._filler.request()
+        if name == "compare" and not self.compared:
+            self.post_message(self.CompareWanted())
+
+    def go_to_tab_at(self, number: int) -> None:
+        names = self.tabs()
+        if 1 <= number <= len(names):
+            self.go_to_tab(names[number - 1])
+
+    @on(BytesView.TabWanted)
+    def _neighbour(self, message: BytesView.TabWanted) -> None:
+        message.stop()
+        names = self.tabs()
+        if self._tab in names:
+            self.go_to_tab(names[(names.index(self._tab) + message.by) % len(names)])
+
+    @on(TabBar.Chosen)
+    def _tab_clicked(self, message: TabBar.Chosen) -> None:
+        message.stop()
+        self.go_to_tab(message.name)
+        self.output.focus()
+
+    # What was shown
+
+    @on(BytesView.Stood)
+    def _stood(self, message: BytesView.Stood) -> None:
+        message.stop()
+        subject = self._subject
+        if subject is None or subject.progress is None or subject.artifact is None:
+            return
+        if message.data is not subject.artifact.body:
+            return
+        news = [subject.progress.coverage.add(start, end) for start, end in message.spans]
+        if any(news):
+            subject.progress.renderers.add(message.renderer)
+            self.show_coverage()
+            self.post_message(self.Changed())
+
+    def show_coverage(self) -> None:
+        progress = self._subject.progress if self._subject is not None else None
+        self.coverage.display = progress is not None
+        if progress is None:
+            return
+        coverage = progress.coverage
+        if coverage.complete:
+            label = "in full"
+        elif progress.may_decide and progress.outside is not None:
+            label = f"{coverage.percent} %, viewed outside"
+        else:
+            label = f"{coverage.percent} %"
+        self.coverage.show(coverage.size, coverage.ranges, label, complete=coverage.complete)
+
+    def next_unseen(self) -> bool:
+        """Go to the next part that was not shown, unfolding it; False where there is none."""
+        subject = self._subject
+        if subject is None or subject.progress is None:
+            return False
+        if self._tab not in BYTE_TABS:
+            self.go_to_tab(first_tab(subject))
+            return True
+        shown, index = self.output.bytes_shown, self.output.current_index
+        here = shown.span(index)[0] if shown is not None and index is not None else 0
+        gap = subject.progress.coverage.next_unseen(here)
+        if gap is None:
+            return False
+        self.clear_filter()
+        self.output.unfold(gap[0])
+        self.output.go_to_byte(gap[0])
+        self.output.focus()
+        return True
+
+    # What can be done
+
+    async def offer(self, answers: Sequence[tuple[str, str, bool, bool]]) -> None:
+        """The buttons: name, label, whether it cannot be undone, whether it can be pressed now."""
+        wanted = tuple(answers)
+        if wanted == self._offered:
+            return
+        if [answer[:3] for answer in wanted] != [answer[:3] for answer in self._offered]:
+            await self.acts.remove_children()
+            await self.acts.mount(
+                *(Choice(label, name=name, danger=danger) for name, label, danger, _ in wanted)
+            )
+        self._offered = wanted
+        for choice, answer in zip(self.acts.query(Choice), wanted, strict=True):
+            choice.disabled = not answer[3]
+        self.acts.display = bool(wanted)

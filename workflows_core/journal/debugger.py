@@ -1,0 +1,326 @@
+"""Time travel through a recorded run: stop at any frame or statement, look around, go either way.
+
+The script runs again, with probes, in a worker that knows all recorded responses; going back is a fresh worker,
+milliseconds. Nothing else is touched (invariant 9). Expressions run in that worker only, and one that might have
+changed something spoils it: the next move takes a fresh one.
+
+Where the probes would change what the script asks, or the script cannot be instrumented, stepping by statements
+is off (``level`` is ``frames``, ``notes`` say why): frames can still be visited, without variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import UsageError
+from ..limits import Limits
+from ..script.instrument import InstrumentRefused, Site, instrument
+from ..worker.probe import Bounds, Stop
+from ..worker.process import WorkerDied
+from .expressions import is_pure
+from .frames import Frame, FrameKind
+from .moments import Local, Moment, Pending
+from .replay import Divergence, Expand
+from .session import Session, same_place
+from .verify import read_start
+
+#: Values of watches may be larger than those of locals.
+WATCH: Final = Bounds(depth=40, keys=2_000, text=20_000, budget=200_000)
+LOCAL: Final = Bounds()
+
+
+class Debugger(Session):
+    """Made by ``open``; one move at a time; ``close`` it. ``at`` is the present moment."""
+
+    at: Moment
+
+    @classmethod
+    async def open(
+        cls,
+        script: str,
+        frames: Sequence[Frame],
+        limits: Limits | None = None,
+        *,
+        expand: Expand | None = None,
+        plain: Divergence | None = None,
+    ) -> Debugger:
+        """Instrument ``script``, run it once to its end, and stand before its first statement.
+
+        ``frames`` must have passed ``verify``; ``plain`` is the divergence that it found, if any. Raises
+        ScriptRefused where the script does not compile, JournalBroken without a start frame.
+        """
+        start = read_start(frames)
+        self = cls(script, frames, start, limits or start.limits, expand)
+        try:
+            self._code = instrument(script)
+            if not self._edited:
+                self._call_sites = [
+                    -1 if place is None else self._site_number(place) for place in self._table.places
+                ]
+        except InstrumentRefused as error:
+            self._frames_only(f"{str(error)[:1].upper()}{str(error)[1:]}: stepping is by frames.")
+        try:
+            found = await self._survey()
+            if self._code is not None and not same_place(found, plain):
+                self._frames_only("With probes this script asks something else: stepping is by frames.")
+                found = await self._survey()
+            self.diverged = plain if plain is not None else found
+            self.at = await self.go_to_frame(0)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    # -- positions by frame
+
+    async def go_to_frame(self, number: int) -> Moment:
+        """Stand where frame ``number`` is emitted (a request), or before it is delivered (a response).
+
+        Raises UsageError for a number that the journal does not have.
+        """
+        if not 0 <= number < len(self.frames):
+            raise UsageError(
+                f"there is no frame {number}; the journal has frames 0 to {len(self.frames) - 1}"
+            )
+        entry = self._table.entries[number]
+        if entry.kind is FrameKind.START:
+            stop = await self._run(statement=1) if self._code is not None else await self._run(turns=0)
+        elif entry.kind is FrameKind.REQUEST:
+            stop = await self._run(call=entry.call)
+        elif entry.kind is FrameKind.RESPONSE:
+            stop = await self._run(turns=entry.turns)
+        else:
+            stop = await self._run()
+        return await self._arrive(stop, number)
+
+    async def next_frame(self) -> Moment:
+        return await self.go_to_frame(min(self.at.frame + 1, len(self.frames) - 1))
+
+    async def previous_frame(self) -> Moment:
+        at_frame = self.at.kind not in ("statement", "breakpoint")
+        return await self.go_to_frame(max(self.at.frame - 1 if at_frame else self.at.frame, 0))
+
+    # -- positions by statement
+
+    async def go_to_statement(self, count: int) -> Moment:
+        """Stand before the ``count``-th statement of the run, from 1; at its end where there are fewer."""
+        self._need_statements()
+        return await self._arrive(await self._run(statement=max(count, 1)))
+
+    async def step(self) -> Moment:
+        """The next statement, wherever it is."""
+        return await self.go_to_statement(self.at.statement + 1)
+
+    async def step_back(self) -> Moment:
+        """The statement before; from a frame, the statement that led to it."""
+        at_statement = self.at.kind in ("statement", "breakpoint")
+        return await self.go_to_statement(self.at.statement - 1 if at_statement else self.at.statement)
+
+    def breakable(self, line: int) -> int | None:
+        """The line on which a breakpoint set on ``line`` stops: the next one with a statement, or None."""
+        if self._code is None:
+            return None
+        numbers = self._code.sites_on(line)
+        return self._code.sites[numbers[0]].line if numbers else None
+
+    async def run_to(self, lines: Sequence[int]) -> Moment:
+        """On to the next statement on one of ``lines``; to the end where none follows."""
+        self._need_statements()
+        return await self._arrive(await self._run(stops=self._sites_on(lines), after=self.at.statement))
+
+    async def run_back_to(self, lines: Sequence[int]) -> Moment:
+        """Back to the latest statement before this one on one of ``lines``; to the start where there is none."""
+        self._need_statements()
+        at_statement = self.at.kind in ("statement", "breakpoint")
+        until = self.at.statement if at_statement else self.at.statement + 1
+        stops = self._sites_on(lines)
+        await self._renew()
+        # Breakpoints are only noted up to the statement at which this pass stops.
+        stop = await self._run(statement=until, stops=stops, after=until)
+        if stop.recorded < 1:
+            return await self.go_to_frame(0)
+        return await self._arrive(await self._run(statement=stop.recorded), kind="breakpoint")
+
+    def _sites_on(self, lines: Sequence[int]) -> list[int]:
+        assert self._code is not None
+        return sorted({number for line in lines for number in self._code.sites_on(line)})
+
+    def _need_statements(self) -> None:
+        if self._code is None:
+            raise UsageError(f"this run can only be stepped by frames. {' '.join(self.notes)}")
+
+    # -- looking
+
+    async def watch(self, expressions: Sequence[str]) -> dict[str, Any]:
+        """The values of expressions at this moment; one that throws shows its error.
+
+        An expression that does not end, or spoils the worker, is told as an error too; the position stays.
+        """
+        if self._worker is None or self._worker.exited.done():
+            await self._return()
+        assert self._worker is not None
+        if not all(map(is_pure, expressions)):
+            self._dirty = True
+        try:
+            found = await self._worker.look(expressions, call=self._asked_call(), bounds=WATCH)
+        except WorkerDied as death:
+            self._dirty = True
+            failed = {"$type": "error", "name": "Limit", "message": f"it did not end here. {death.message}"}
+            return dict.fromkeys(expressions, failed)
+        return dict(zip(expressions, found, strict=True))
+
+    async def history(self, expression: str) -> list[tuple[int, Any]]:
+        """The value of an expression at every frame from 0 on, as (frame, value). The position stays.
+
+        Raises UsageError for an expression that might change something: its values would depend on the looking.
+        """
+        if not is_pure(expression):
+            raise UsageError(
+                "a history takes names, members and operators; this expression might change something"
+            )
+        here = self.at
+        found: list[tuple[int, Any]] = []
+        for number in range(len(self.frames)):
+            await self.go_to_frame(number)
+            if self.at.limit is not None:
+                break
+            found.append((number, (await self.watch([expression]))[expression]))
+            if self.at.diverged is not None:
+                break
+        await self._go_back_to(here)
+        return found
+
+    async def _return(self) -> None:
+        await self._go_back_to(self.at)
+
+    async def _go_back_to(self, moment: Moment) -> None:
+        if moment.kind in ("statement", "breakpoint") and moment.statement:
+            await self.go_to_statement(moment.statement)
+        else:
+            await self.go_to_frame(moment.frame)
+
+    # -- what a stop means
+
+    def _asked_call(self) -> int | None:
+        """The call from whose place one looks at a response frame; None elsewhere."""
+        return self._table.entries[self.at.frame].answers if self.at.kind == "response" else None
+
+    async def _arrive(self, stop: Stop, number: int | None = None, kind: str | None = None) -> Moment:
+        """Make the moment of a stop. ``number`` is the frame that was wanted."""
+        if stop.stop.startswith("limit: "):
+            frame = number if number is not None else self.at.frame
+            self.at = Moment("end", frame, stop.statements, None, None, (), (), None, stop.stop[7:])
+            return self.at
+        frame = self._frame_of(stop)
+        diverged = None
+        bound = self.diverged
+        at_bound = stop.stop == "call" and bound is not None and stop.queued == bound.call
+        if bound is not None and (
+            at_bound or (stop.stop in ("idle", "end") and bound.call is None and frame >= bound.agreed)
+        ):
+            diverged, frame = bound, bound.frame
+        elif number is not None and stop.stop in ("call", "idle", "end", "waiting"):
+            frame = number
+        frame = min(frame, len(self.frames) - 1)
+        words = kind or self._kind(stop, frame, number)
+        site, place = await self._place(stop, frame, words, diverged)
+        call = self._table.entries[frame].answers if words == "response" else None
+        values = await self._locals(site, call)
+        self.at = Moment(words, frame, stop.statements, *place, values, self._pending(stop), diverged)
+        return self.at
+
+    def _kind(self, stop: Stop, frame: int, number: int | None) -> str:
+        if stop.stop in ("statement", "breakpoint"):
+            return stop.stop if number != 0 else "start"
+        if stop.stop == "call":
+            return "request"
+        if stop.stop == "idle" and number is not None and self.frames[frame].kind is FrameKind.RESPONSE:
+            return "response"
+        return "start" if number == 0 else "end"
+
+    async def _place(
+        self, stop: Stop, frame: int, kind: str, diverged: Divergence | None
+    ) -> tuple[Site | None, tuple[int | None, int | None]]:
+        """The statement whose variables are in sight, and the place to show."""
+        number = stop.site
+        entry = self._table.entries[frame]
+        if kind == "response" and entry.answers is not None and self._worker is not None:
+            number = await self._worker.site_of(entry.answers)
+        site = (
+            self._code.sites[number]
+            if self._code is not None and 0 <= number < len(self._code.sites)
+            else None
+        )
+        place: tuple[int | None, int | None] = (None, None)
+        if diverged is not None and diverged.line is not None:
+            place = (diverged.line, diverged.column)
+        elif kind in ("request", "response") and entry.place is not None and not self._edited:
+            place = entry.place
+        elif kind == "end" and self.frames[frame].side.position is not None:
+            place = self.frames[frame].side.position or place
+        elif site is not None:
+            place = (site.line, site.column)
+        return site, place
+
+    async def _locals(self, site: Site | None, call: int | None) -> tuple[Local, ...]:
+        if site is None or self._worker is None or not site.names:
+            return ()
+        values = await self._worker.look([name.name for name in site.names], call=call, bounds=LOCAL)
+        return tuple(
+            Local(name.name, name.kind, name.scope, value)
+            for name, value in zip(site.names, values, strict=True)
+        )
+
+    def _frame_of(self, stop: Stop) -> int:
+        """The latest frame that has been emitted or delivered where the script stands."""
+        started = self._turns + (1 if stop.stop in ("statement", "breakpoint", "call") else 0)
+        latest = 0
+        for number, entry in enumerate(self._table.entries):
+            made = entry.kind is FrameKind.REQUEST and entry.call < stop.queued
+            delivered = entry.kind is FrameKind.RESPONSE and started > entry.turns
+            if made or delivered:
+                latest = number
+        if stop.stop == "end" and self.frames[-1].kind is FrameKind.END:
+            latest = len(self.frames) - 1
+        return latest
+
+    def _pending(self, stop: Stop) -> tuple[Pending, ...]:
+        """Calls that were made and not answered yet where the script stands."""
+        started = self._turns + (1 if stop.stop in ("statement", "breakpoint", "call") else 0)
+        found = []
+        for index, (call, place) in enumerate(zip(self._table.calls, self._table.places, strict=True)):
+            if index >= stop.queued or "id" not in call:
+                continue
+            if self._table.answered.get(call["id"], 1 << 60) >= started:
+                line, column = place if place is not None else (None, None)
+                found.append(Pending(call["id"], str(call.get("step_id", call["op"])), line, column))
+        return tuple(found)
+
+
+async def explain(
+    script: str,
+    frames: Sequence[Frame],
+    divergence: Divergence,
+    *,
+    limits: Limits | None = None,
+    expand: Expand | None = None,
+) -> Divergence:
+    """``divergence`` with the variables in sight where the differing call was made, where they can be had."""
+    if divergence.call is None:
+        return divergence
+    debugger = await Debugger.open(script, frames, limits, expand=expand, plain=divergence)
+    try:
+        moment = await debugger.go_to_frame(min(divergence.frame, len(frames) - 1))
+        if moment.diverged is None or debugger.level != "statements":
+            return divergence
+        return msgspec.structs.replace(divergence, locals=locals_document(moment))
+    finally:
+        await debugger.close()
+
+
+def locals_document(moment: Moment) -> dict[str, Any]:
+    """The variables of a moment by name; the innermost of two with the same name."""
+    return {local.name: local.value for local in moment.locals}
