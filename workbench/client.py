@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from workflows_core.engine.waits import DecideRequest
 
     from .host.host import LocalHost
+    from .host.reloading import ReloadPlan, ReloadResult
+    from .login import StoredLogin
 
 T = TypeVar("T")
 
@@ -126,10 +128,23 @@ class Client:
         return result
 
     def _runs(self) -> AgentRuns:
-        if self._session is None:
-            assert self._host is not None
-            self._session = self._host.session()
-        return self._session
+        assert self._host is not None
+        login = self._login()
+        known = self._session
+        if known is None or (login is not None and known.session.session_id != login.session_id):
+            known = self._session = self._host.session(token=None if login is None else login.token)
+        return known
+
+    def _login(self) -> StoredLogin | None:
+        """The log-in of this person, where accounts are used. Raises NotPermitted where there is none."""
+        if self.workspace.config.auth.mode != "password":
+            return None
+        from .login import load_login
+
+        login = load_login(self.workspace.root)
+        if login is None:
+            raise errors.NotPermitted("this workspace asks for a log-in; run: workbench login")
+        return login
 
     # Reading.
 
@@ -275,10 +290,33 @@ class Client:
         """The exact bytes of a step: a capture's file, or the canonical JSON of an output."""
         return await (await self._reading()).artifact(run_id, step_id)
 
+    async def extensions(self) -> dict[str, Any]:
+        """What is loaded, as the owner says (see ``Extensions.describe``)."""
+        return await self._control("host.extensions", None, {})
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """The sessions that hold a handle in the owner's process."""
+        found: list[dict[str, Any]] = (await self._control("host.sessions", None, {}))["sessions"]
+        return found
+
+    async def plan_reload(self, use: str | None = None) -> ReloadPlan:
+        """What a reload of an extension, or of all, would do. Changes nothing."""
+        from .host.reloading import ReloadPlan
+
+        return _as(await self._control("host.plan_reload", None, {"use": use}), ReloadPlan)
+
+    async def reload(self, use: str | None = None) -> ReloadResult:
+        """Load an extension, or all, anew. Live runs keep what they have. Raises as ``Extensions.reload``."""
+        from .host.reloading import ReloadResult
+
+        return _as(await self._control("host.reload", None, {"use": use}), ReloadResult)
+
     async def _control(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
         """Apply a command in this process's engine, or post it to the owner's."""
         if self._host is None:
             return await self._post(kind, run_id, body)
+        if kind.startswith("host."):
+            return dict(await self._call(self._host.control(kind, body, self._runs())))
         from workflows_core.engine.controls import apply
 
         return await self._call(apply(self._service, kind, run_id, body, self._runs()))
@@ -288,7 +326,9 @@ class Client:
 
         reader = await self._posting()
         uid = os.getuid()
-        row_id = await reader.post(kind, run_id, body, describe_control(terminal_session(uid), uid))
+        login = self._login()
+        actor = describe_control(terminal_session(uid), uid, None if login is None else login.session_id)
+        row_id = await reader.post(kind, run_id, body, actor)
         deadline = self._loop.time() + ANSWER_SECONDS
         while True:
             pid = self.owner_pid()  # Before the row: what an owner settled last is seen.
@@ -337,11 +377,18 @@ class Client:
 
     def identity(self) -> str:
         """Who acts here, for the top line: ``ada · terminal``."""
+        mode = self.workspace.config.auth.mode
+        try:
+            login = self._login()
+        except errors.NotPermitted:
+            return f"nobody · {mode}"
+        if login is not None:
+            return f"{login.user_id} · {mode}"
         try:
             name = pwd.getpwuid(os.getuid()).pw_name
         except KeyError:
             name = f"uid {os.getuid()}"
-        return f"{name} · {self.workspace.config.auth.mode}"
+        return f"{name} · {mode}"
 
     async def close(self) -> None:
         """Stop watching and, as the owner, shut down in order: live runs stay recoverable."""

@@ -205,6 +205,22 @@ def coverage(review: Mapping[str, Any]) -> str:
     return "shown in full" if fraction >= 1 else f"shown to {int(fraction * 100)} %"
 
 
+def next_command(view: RunView) -> str | None:
+    """The command by which a person lets a run go on; None where there is nothing to do."""
+    expired = view.cause is not None and view.cause.code == "wait_expired"
+    if view.cancel_requested or view.state.final or expired:
+        return None
+    unsettled = [step.step_id for step in view.steps if step.unsettled]
+    if view.state in (RunState.NEEDS_RECONCILIATION, RunState.WAITING_INPUT) and unsettled:
+        return f"workbench reconcile {view.run_id} {inert(unsettled[0])} --outcome …"
+    wait = view.waiting
+    if wait is not None and wait.kind == "pause":
+        return f"workbench resume {view.run_id} {inert(wait.step_id)}"
+    if wait is not None and wait.kind == "checkpoint":
+        return f"workbench decide {view.run_id} {inert(wait.step_id)} approve"
+    return f"workbench recover {view.run_id} --preview" if view.state is RunState.RECOVERABLE else None
+
+
 def because(run: RunView | RunSummary) -> str:
     """The cause of the state as one inert line, with its place in the script; nothing where there is none."""
     if run.cause is None:

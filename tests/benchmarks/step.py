@@ -7,6 +7,7 @@ LangGraph is measured where it is installed (``pip install langgraph langgraph-c
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sqlite3
 import statistics
@@ -72,7 +73,7 @@ async def ours(client: Client) -> list[float]:
     view = await client.view(launched.run_id)
     assert view.state == "completed", view.cause
     at = [frame.at for frame in view.frames if frame.kind == "request"]
-    return [(after - before) / 1e6 for before, after in zip(at, at[1:], strict=False)]
+    return [(after - before) / 1e6 for before, after in itertools.pairwise(at)]
 
 
 def langgraph(folder: Path) -> list[float] | None:
@@ -98,7 +99,7 @@ def langgraph(folder: Path) -> list[float] | None:
     config = {"configurable": {"thread_id": new_id("t")}, "recursion_limit": STEPS + 5}
     compiled.invoke({"i": 0}, config, durability="sync")
     connection.close()
-    return [after - before for before, after in zip(stamps, stamps[1:], strict=False)]
+    return [after - before for before, after in itertools.pairwise(stamps)]
 
 
 def run() -> list[dict[str, Any]]:

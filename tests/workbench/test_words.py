@@ -1,13 +1,14 @@
 """States, times and sizes in words."""
 
 import re
+from typing import Any
 
 import pytest
 
 from tests.workbench.views import AT, agent_step, run_view
 from workbench import words
 from workbench.inert import cells
-from workflows_core.model import Cause, RunState, StepKind, StepStatus, Wait
+from workflows_core.model import Cause, Decision, RunState, StepKind, StepStatus, Wait
 
 MIN = words.MINUTE
 HOUR = words.HOUR
@@ -119,3 +120,58 @@ def test_small_words() -> None:
     assert words.took(agent_step("a", finished_at=None), AT + 2_000_000) == "2.0 s"
     assert words.took(agent_step("a", started_at=None, finished_at=None), AT) == ""
     assert re.fullmatch(r"2023-11-1\d \d\d:\d\d:\d\d [+-]\d{4}", words.absolute(AT))
+
+
+def decision(**changes: Any) -> Decision:
+    fields: dict[str, Any] = {
+        "run_id": "wr_1",
+        "step_id": "good",
+        "attempt": 1,
+        "decision": "approve",
+        "sha256": "a1b2c3d" + "0" * 57,
+        "reason": None,
+        "actor": {"user_id": "os:1000", "description": "terminal, uid 1000, pts/3"},
+        "review": {"coverage": 1.0},
+        "decided_at": AT,
+    }
+    return Decision(**(fields | changes))
+
+
+def test_a_receipt_says_who_when_which_bytes_and_how_they_were_shown() -> None:
+    assert words.receipt(decision(), AT + 3 * MIN) == (
+        "approved 3 min ago by os:1000 (terminal, uid 1000, pts/3); version a1b2c3d, shown in full"
+    )
+    rejected = decision(decision="reject", reason="no\x1b date", review={"coverage": 0.257})
+    assert words.receipt(rejected, AT).endswith("version a1b2c3d, shown to 25 %; reason: no␛ date")
+    outside = decision(review={"coverage": 0.1, "viewed_outside": "exported to a file"})
+    assert words.receipt(outside, AT).endswith("version a1b2c3d, viewed outside")
+    assert words.receipt(decision(decision="resume", sha256=None, review={}), AT) == (
+        "resumed just now by os:1000 (terminal, uid 1000, pts/3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({}, None),
+        ({"state": RunState.PAUSED, "waiting": Wait("pause", "p", 1, None)}, "resume RUN p"),
+        ({"state": RunState.RECOVERABLE, "waiting": Wait("pause", "p", 1, None)}, "resume RUN p"),
+        (
+            {"state": RunState.WAITING_APPROVAL, "waiting": Wait("checkpoint", "c", 1, None)},
+            "decide RUN c approve",
+        ),
+        ({"state": RunState.RECOVERABLE}, "recover RUN --preview"),
+        ({"state": RunState.RECOVERABLE, "cancel_requested": True}, None),
+        (
+            {
+                "state": RunState.NEEDS_RECONCILIATION,
+                "steps": (agent_step("a"), agent_step("u", status=StepStatus.UNCERTAIN)),
+            },
+            "reconcile RUN u --outcome …",
+        ),
+    ],
+)
+def test_the_command_that_comes_next(changes: dict[str, Any], command: str | None) -> None:
+    view = run_view(**changes)
+    expected = None if command is None else f"workbench {command}".replace("RUN", view.run_id)
+    assert words.next_command(view) == expected

@@ -269,6 +269,7 @@ def print_outcome(view: RunView, *, as_json: bool) -> None:
     render.run_head(output, view, now())
     if view.has_result:
         render.value(output, view.result)
+    render.what_next(err(), view)
 
 
 async def _host_others(client: Client, run_id: str) -> None:

@@ -45,6 +45,15 @@ COMMANDS: Final = {
     "library": "library",
     "export": "replay",
     "replay": "replay",
+    "fork": "fork",
+    "export-test": "made",
+    "stubs": "made",
+    "explore": "explore",
+    "coverage": "explore",
+    "extension": "extension",
+    "login": "login",
+    "logout": "login",
+    "sessions": "login",
     "doctor": "doctor",
     "_own": "owner",
 }
@@ -60,7 +69,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"workbench.cli.{COMMANDS[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name.lstrip("_"))
+        command: click.Command = getattr(module, cmd_name.lstrip("_").replace("-", "_"))
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

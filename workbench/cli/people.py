@@ -78,7 +78,7 @@ def decide(
         _check_undecided(view, checkpoint)
         artifact = read_store(space, lambda reader: reader.artifact(view.run_id, step))
         checkpoints.check_bytes(checkpoint, artifact)
-        _introduce(person, space, view, checkpoint, artifact)
+        _introduce(person, view, checkpoint, artifact)
         record = _show(person, view, checkpoint, artifact)
         if decision == "reject" and not (reason or "").strip():
             reason = person.ask("Why is it rejected?")
@@ -111,14 +111,9 @@ def _check_undecided(view: RunView, checkpoint: StepView) -> None:
         )
 
 
-def _introduce(
-    person: Person, workspace: Workspace, view: RunView, checkpoint: StepView, artifact: Artifact
-) -> None:
+def _introduce(person: Person, view: RunView, checkpoint: StepView, artifact: Artifact) -> None:
     """What is decided, what comes of it, and who decides."""
-    import os
-
     from workbench import checkpoints, words
-    from workbench.host.identity import terminal_session
     from workflows_core.model import RunState, now
 
     from . import render
@@ -138,10 +133,7 @@ def _introduce(
         output.line(("Then         " if index == 0 else "             ", "quiet"), place)
     if not next_steps:
         output.line(("Then         ", "quiet"), "no further step; the script ends")
-    session = terminal_session(os.getuid()).description
-    output.line(
-        ("You decide   ", "quiet"), f"as {session}" if workspace.config.auth.mode == "terminal" else ""
-    )
+    output.line(("You decide   ", "quiet"), f"as {person.session}")
     if view.state is RunState.RECOVERABLE:
         output.line(("The owner of this run is gone: it is recovered first when you approve.", "waiting"))
 
@@ -295,9 +287,10 @@ def reconcile(
             }
         )
         return Exit.DONE
+    from . import render
+
     out().line(applied.message)
-    if after.state.value == "recoverable":
-        err().line(("Next: ", "quiet"), f"workbench recover {after.run_id}")
+    render.what_next(err(), after)
     return Exit.DONE
 
 
@@ -337,5 +330,6 @@ def _state_attestation(person: Person, view: RunView, step: StepView, request: R
     }[request.outcome]
     output.line(("You attest: ", "title"), f"{step.step_id}: {effect}")
     output.line(("Because: ", "title"), request.reason)
+    output.line(("As: ", "title"), person.session)
     if request.has_output:
         render.value(output, request.output)

@@ -38,10 +38,11 @@ class Shown(NamedTuple):
 
 
 class Person:
-    """Whoever sits at the controlling terminal."""
+    """Whoever sits at the controlling terminal. ``session`` says who that is, as far as it was verified."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, session: str) -> None:
         self.output = output
+        self.session = session
 
     def ask(self, question: str) -> str:
         """One line of answer without surrounding blanks. Raises click.Abort at the end of the input."""
@@ -98,6 +99,25 @@ def in_person(workspace: Workspace, what: str) -> Iterator[Person]:
             f"{what} needs an interactive session: standard input, standard output and the controlling terminal "
             "must be one terminal"
         )
+    session = _session(workspace)
     tty = Path("/dev/tty")
     with tty.open("w", encoding=sys.stdout.encoding, errors="backslashreplace") as stream:
-        yield Person(Output(stream))
+        yield Person(Output(stream), session)
+
+
+def _session(workspace: Workspace) -> str:
+    """The session in which this process acts. Raises NotPermitted where a log-in is missing."""
+    import os
+
+    from workbench.host.identity import terminal_session
+
+    seat = terminal_session(os.getuid())
+    if workspace.config.auth.mode != "password":
+        return seat.description
+    from workbench.login import load_login
+    from workflows_core.errors import NotPermitted
+
+    login = load_login(workspace.root)
+    if login is None:
+        raise NotPermitted("this workspace asks for a log-in; run: workbench login")
+    return f"{login.user_id}, logged in with a password"

@@ -36,10 +36,15 @@ _GROUPS = (
 def recover(run: str, preview: bool, workspace: Path | None, as_json: bool) -> int:
     """Let a run go on whose owner is gone, and follow it.
 
-    A fresh worker replays what is recorded; no Agent is asked twice. RUN is a run id or the beginning of one.
+    A fresh worker replays what is recorded; no Agent is asked twice. RUN is a run id or the beginning of one; with
+    --preview also a .wfrun file, of which is said what can be known without the host that ran it.
     """
+    from workflows_core.errors import UsageError
+
     require_posix()
     space = find_workspace(workspace)
+    if not preview and run.endswith(".wfrun"):
+        raise UsageError("a bundle can only be looked at: add --preview. Its own workspace recovers the run")
     if preview:
         ahead = look_ahead(space, run)
         if as_json:
@@ -67,7 +72,14 @@ class Ahead(NamedTuple):
 
 
 def look_ahead(workspace: Workspace, run: str) -> Ahead:
-    """What recovering a run of this workspace would do."""
+    """What recovering a run of this workspace, or of a bundle, would do."""
+    if run.endswith(".wfrun"):
+        from workbench.opening import open_run
+        from workflows_core.journal.preview import preview_bundle
+
+        bundle = open_run(workspace, run)
+        found = run_async(lambda: preview_bundle(bundle))
+        return Ahead(bundle.script, bundle.record.waiting, found)
     view = view_run(workspace, run)
 
     async def ask() -> Preview:

@@ -18,6 +18,9 @@ def run(output: Output, view: RunView, at: int) -> None:
     run_head(output, view, at)
     identity = [f"script {words.hash7(view.script_hash)}", f"arguments {words.hash7(view.args_hash)}"]
     output.line((f"{'; '.join(identity)}; request {view.request_id}", "quiet"))
+    if view.definition is not None:
+        name, _, version = view.definition.rpartition("@")
+        output.line((f"saved version {name}@{words.hash7(version)}", "quiet"))
     if view.parent_run_id is not None:
         output.line((f"forked from {view.parent_run_id}", "quiet"))
     if view.steps:
@@ -43,6 +46,13 @@ def run_head(output: Output, view: RunView, at: int) -> None:
     because = words.because(view)
     if because:
         output.line(f"  {because}")
+
+
+def what_next(output: Output, view: RunView) -> None:
+    """The command by which a person lets the run go on, where it is one's turn."""
+    command = words.next_command(view)
+    if command is not None:
+        output.line(("Next: ", "quiet"), command)
 
 
 def steps(output: Output, views: Sequence[StepView], at: int, wait: Wait | None = None) -> None:

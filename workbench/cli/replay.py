@@ -187,11 +187,11 @@ def _look(
     lines = (bundle.script if edited is None else edited).split("\n")
     if moment.line is not None and moment.line <= len(lines):
         out().line((f"  {moment.line:>4} ", "quiet"), lines[moment.line - 1])
-    rows: list[list[Piece]] = [[one.name, _short(one.value), (one.scope, "quiet")] for one in moment.locals]
+    rows: list[list[Piece]] = [[one.name, short(one.value), (one.scope, "quiet")] for one in moment.locals]
     out().table(rows, indent="  ")
     if moment.pending:
         out().line(("  in flight: ", "quiet"), ", ".join(one.label for one in moment.pending))
-    out().table([[name, "=", _short(value)] for name, value in values.items()], indent="  ")
+    out().table([[name, "=", short(value)] for name, value in values.items()], indent="  ")
     return Exit.DONE
 
 
@@ -249,14 +249,14 @@ def show_verdict(output: Output, script: str, verdict: Verdict) -> None:
     rows: list[list[Piece]] = []
     for one in found.differences:
         path = one.path or "the whole"
-        rows.append([path, ("recorded", "quiet"), _short(one.recorded), ("now", "quiet"), _short(one.now)])
+        rows.append([path, ("recorded", "quiet"), short(one.recorded), ("now", "quiet"), short(one.now)])
     output.table(rows, indent="  ")
     if found.locals:
         output.line(("  in sight there", "quiet"))
-        output.table([[name, _short(value)] for name, value in found.locals.items()], indent="    ")
+        output.table([[name, short(value)] for name, value in found.locals.items()], indent="    ")
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     from workbench.inert import shorten
 
     if value == {"$type": "missing"}:

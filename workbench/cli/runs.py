@@ -70,6 +70,7 @@ def show(run: str, workspace: Path | None, as_json: bool) -> int:
         print_json(run_document(view))
     else:
         render.run(out(), view, now())
+        render.what_next(err(), view)
     return Exit.DONE
 
 

@@ -48,12 +48,23 @@ class Account(NamedTuple):
     created_at: int
 
 
+class OpenSession(NamedTuple):
+    """A session that may act. Times are microseconds since the epoch."""
+
+    session_id: str
+    user_id: str
+    description: str
+    created_at: int
+    expires_at: int
+
+
 class LogIn(NamedTuple):
-    """A fresh session. ``token`` is the only time that anybody sees it."""
+    """A session and whose it is. ``token`` is empty but for a fresh one: only then does anybody see it."""
 
     token: str
     session: SessionView
     principal: ExtensionPrincipal
+    expires_at: int
 
 
 class Accounts:
@@ -93,6 +104,23 @@ class Accounts:
         name, roles, disabled, created_at = rows[0]
         return Account(name, tuple(json.loads(roles)), bool(disabled), created_at)
 
+    def all(self) -> list[Account]:
+        """Every account, by name."""
+        rows = self._store.read("SELECT user_id, roles, disabled, created_at FROM accounts ORDER BY user_id")
+        return [
+            Account(name, tuple(json.loads(roles)), bool(off), created) for name, roles, off, created in rows
+        ]
+
+    def sessions(self) -> list[OpenSession]:
+        """The sessions that may act now, the oldest first."""
+        rows = self._store.read(
+            "SELECT s.session_id, s.user_id, s.description, s.created_at, s.expires_at FROM sessions s "
+            "JOIN accounts a USING (user_id) WHERE s.revoked_at IS NULL AND s.expires_at > ? "
+            "AND a.disabled = 0 ORDER BY s.created_at, s.session_id",
+            self._clock(),
+        )
+        return [OpenSession(*row) for row in rows]
+
     def disable(self, user_id: str) -> None:
         """Disable an account and revoke its sessions."""
         self.get(user_id)
@@ -130,7 +158,7 @@ class Accounts:
     def resume(self, token: str) -> LogIn:
         """The session of a token. Raises NotPermitted where it has ended."""
         rows = self._store.read(
-            "SELECT s.session_id, s.user_id, s.description, a.roles FROM sessions s JOIN accounts a "
+            "SELECT s.session_id, s.user_id, s.description, a.roles, s.expires_at FROM sessions s JOIN accounts a "
             "USING (user_id) WHERE s.token_hash = ? AND s.revoked_at IS NULL AND s.expires_at > ? "
             "AND a.disabled = 0",
             _digest(token),
@@ -138,13 +166,12 @@ class Accounts:
         )
         if not rows:
             raise NotPermitted("this session has ended; log in again")
-        session_id, user_id, description, roles = rows[0]
-        return self._log_in(token, session_id, user_id, description, roles)
+        return self._log_in(token, *rows[0])
 
     def by_session(self, session_id: object) -> LogIn | None:
         """The log-in behind a session id that another process of the same OS user names, or None."""
         rows = self._store.read(
-            "SELECT s.session_id, s.user_id, s.description, a.roles FROM sessions s JOIN accounts a "
+            "SELECT s.session_id, s.user_id, s.description, a.roles, s.expires_at FROM sessions s JOIN accounts a "
             "USING (user_id) WHERE s.session_id = ? AND s.revoked_at IS NULL AND s.expires_at > ? "
             "AND a.disabled = 0",
             session_id if isinstance(session_id, str) else "",
@@ -180,6 +207,7 @@ class Accounts:
         token = secrets.token_urlsafe(32)
         session_id = f"password:{secrets.token_hex(8)}"
         description = f"password, account {user_id}, {where}"
+        ends = at + SESSION_SECONDS * _SECOND
         self._store.write(
             "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, NULL)",
             session_id,
@@ -187,17 +215,21 @@ class Accounts:
             user_id,
             description,
             at,
-            at + SESSION_SECONDS * _SECOND,
+            ends,
         )
-        return self._log_in(token, session_id, user_id, description, json.dumps(self.get(user_id).roles))
+        roles = json.dumps(self.get(user_id).roles)
+        return self._log_in(token, session_id, user_id, description, roles, ends)
 
     @staticmethod
-    def _log_in(token: str, session_id: str, user_id: str, description: str, roles: str) -> LogIn:
+    def _log_in(
+        token: str, session_id: str, user_id: str, description: str, roles: str, expires_at: int
+    ) -> LogIn:
         names = tuple(json.loads(roles))
         return LogIn(
             token,
             SessionView(session_id, "password", interactive=False, description=description),
             ExtensionPrincipal(user_id, is_admin=ADMIN_ROLE in names, roles=names),
+            expires_at,
         )
 
 

@@ -181,8 +181,10 @@ class LocalHost:
         return len(handles)
 
     def sessions(self) -> list[tuple[ExtensionPrincipal, SessionView]]:
-        """The sessions that hold a handle."""
-        return [(handle.principal, handle.session) for handle in list(self._handles)]
+        """The sessions that hold a handle, each once."""
+        handles = sorted(self._handles, key=lambda handle: handle.session.session_id)
+        found = {handle.session.session_id: (handle.principal, handle.session) for handle in handles}
+        return list(found.values())
 
     def _password_handle(self, log_in: LogIn, interactive: bool | None) -> LocalAgentRuns:
         can_decide = identity.terminal().interactive and interactive is not False
@@ -231,9 +233,11 @@ class LocalHost:
     async def control(self, kind: str, body: Mapping[str, Any], session: AgentRuns) -> Mapping[str, Any]:
         """A command of a front end about the host itself, in the host's loop.
 
-        ``host.extensions`` lists, ``host.plan_reload`` and ``host.reload`` take ``{"use": text or null}``.
+        ``host.extensions`` and ``host.sessions`` list, ``host.plan_reload`` and ``host.reload`` take ``{"use": text or null}``.
         Raises UsageError for anything else.
         """
+        if kind == "host.sessions":
+            return {"sessions": [_session(principal, view) for principal, view in self.sessions()]}
         return await control(self.extensions, self._mode, kind, body, session)
 
     # Plugins and evidence
@@ -358,6 +362,16 @@ class LocalHost:
             self._calls.close()
             if hasattr(self, "store"):
                 self.store.close()
+
+
+def _session(principal: ExtensionPrincipal, view: SessionView) -> dict[str, Any]:
+    return {
+        "session_id": view.session_id,
+        "user_id": principal.user_id,
+        "mode": view.mode,
+        "interactive": view.interactive,
+        "description": view.description,
+    }
 
 
 def _anybody() -> str | None:

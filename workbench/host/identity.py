@@ -122,11 +122,17 @@ def control_session(row: Mapping[str, Any], state_dir: Path) -> tuple[ExtensionP
     )
 
 
-def describe_control(session: SessionView, uid: int) -> dict[str, Any]:
-    """The control record that describes a session of this process to the owner of the workspace."""
-    return {
+def describe_control(session: SessionView, uid: int, session_id: str | None = None) -> dict[str, Any]:
+    """The control record that describes a session of this process to the owner of the workspace.
+
+    ``session_id`` is that of the log-in, where accounts are used.
+    """
+    record: dict[str, Any] = {
         "uid": uid,
         "pid": os.getpid(),
         "description": session.description,
         "interactive": session.interactive,
     }
+    if session_id is not None:
+        record["session_id"] = session_id
+    return record

@@ -236,6 +236,20 @@ async def verify_bundle(bundle: Bundle, script: str | None = None) -> Verdict:
     return msgspec.structs.replace(claimed, notes=(*notes, said))
 
 
+async def replay_end(bundle: Bundle) -> ReplayEnd | None:
+    """Where the replay of a bundle that holds ends, with what the script would do next; None at a limit here."""
+    start = read_start(bundle.frames)
+    worker = await ReplayWorker.start(
+        script=bundle.script, args=start.args_json, limits=start.limits, replay=True
+    )
+    try:
+        return await Replayer(worker, bundle.frames, bundle.expand).run()
+    except WorkerDied:
+        return None
+    finally:
+        await worker.close()
+
+
 def read_verdict(document: Mapping[str, Any], frames: int) -> Verdict | None:
     """A verdict from its JSON document, or None where it is none."""
     word, found = document.get("verdict"), document.get("divergence")

@@ -160,12 +160,8 @@ def everything() -> FakeClient:
     )
 
 
-def application(
-    make_app: Callable[..., WorkbenchApp], client: FakeClient, **settings: Any
-) -> WorkbenchApp:
-    return make_app(
-        client, screen="review", screens={"review": ReviewScreen, "runs": RunsScreen}, **settings
-    )
+def application(make_app: Callable[..., WorkbenchApp], client: FakeClient, **settings: Any) -> WorkbenchApp:
+    return make_app(client, screen="review", screens={"review": ReviewScreen, "runs": RunsScreen}, **settings)
 
 
 def detail(app: WorkbenchApp) -> ReviewDetail:

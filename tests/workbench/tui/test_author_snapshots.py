@@ -12,11 +12,15 @@ from textual.pilot import Pilot
 from tests.workbench.tui.author_support import MakeApp, author, ready, shown, standing, until
 from tests.workbench.tui.fakes import SCRIPT, FakeClient, completed_run, failed_run, running_run
 from workbench.tui.app import WorkbenchApp
+from workbench.tui.screens.author import AuthorScreen
 from workbench.tui.screens.author_launch import LaunchPane
+from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.choice import Choice
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
+#: The screens of the tabs, so that a further one does not change these pictures.
+SCREEN: dict[str, Any] = {"screen": "author", "screens": {"author": AuthorScreen, "runs": RunsScreen}}
 SIZES = [pytest.param((80, 24), id="80x24"), pytest.param((120, 40), id="120x40")]
 WITH_PROBLEMS = SCRIPT.replace("evidence.output}),\n  () =>", "ODD}),\n  () =>").replace("'pass'", "'BAD'")
 
@@ -44,7 +48,7 @@ def test_editing_with_a_live_run_and_problems(
         await until(pilot, lambda: shown(app).editor.marks)
         await pilot.press("down", "down", "end")
 
-    app = make_app(FakeClient(running_run(script=WITH_PROBLEMS)), screen="author")
+    app = make_app(FakeClient(running_run(script=WITH_PROBLEMS)), **SCREEN)
     assert snap_compare(app, terminal_size=size, run_before=before(act))
 
 
@@ -60,7 +64,7 @@ def test_the_problem_list_with_the_focus(
         author(app)._column.problem_list.focus()
         await pilot.press("down")
 
-    app = make_app(FakeClient(failed_run()), screen="author")
+    app = make_app(FakeClient(failed_run()), **SCREEN)
     assert snap_compare(app, terminal_size=size, run_before=before(act))
 
 
@@ -75,7 +79,7 @@ def test_arguments_that_cannot_be_sent(
             '{\n  "product": "Synthetic soap",\n  "formula": [1,]\n}'
         )
 
-    assert snap_compare(make_app(screen="author"), terminal_size=size, run_before=before(act))
+    assert snap_compare(make_app(**SCREEN), terminal_size=size, run_before=before(act))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -93,7 +97,7 @@ def test_an_unchanged_launch(
         author(app).reveal("launch")
         author(app).query_one("#again-button", Choice).focus()
 
-    assert snap_compare(make_app(client, screen="author"), terminal_size=size, run_before=before(act))
+    assert snap_compare(make_app(client, **SCREEN), terminal_size=size, run_before=before(act))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -102,7 +106,7 @@ def test_an_empty_workspace(snap_compare: Any, make_app: MakeApp, size: tuple[in
         button = author(app).query_one("#new-button", Choice)
         await until(pilot, lambda: button.display)
 
-    assert snap_compare(make_app(screen="author"), terminal_size=size, run_before=before(act))
+    assert snap_compare(make_app(**SCREEN), terminal_size=size, run_before=before(act))
 
 
 def test_without_colour_and_unicode(
@@ -116,7 +120,7 @@ def test_without_colour_and_unicode(
         await until(pilot, lambda: shown(app).editor.marks)
         await pilot.press("down", "shift+right", "shift+right")
 
-    app = make_app(FakeClient(running_run(script=WITH_PROBLEMS)), screen="author", ascii=True)
+    app = make_app(FakeClient(running_run(script=WITH_PROBLEMS)), **SCREEN, ascii=True)
     assert snap_compare(app, terminal_size=(80, 24), run_before=before(act))
 
 
@@ -125,5 +129,5 @@ def test_a_light_theme(snap_compare: Any, make_app: MakeApp, scripts: Path) -> N
         await ready(pilot, app)
         await until(pilot, lambda: shown(app).editor.marks)
 
-    app = make_app(FakeClient(completed_run()), screen="author", theme="textual-light")
+    app = make_app(FakeClient(completed_run()), **SCREEN, theme="textual-light")
     assert snap_compare(app, terminal_size=(120, 40), run_before=before(act))

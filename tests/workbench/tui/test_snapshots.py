@@ -91,7 +91,7 @@ class TestBothSizes:
         assert look(size, "down")
 
     def test_help(self, look: Look, size: tuple[int, int]) -> None:
-        assert look(size, "question_mark")
+        assert look(size, "question_mark", *"runs.")
 
 
 def test_details_on_a_narrow_screen(look: Look) -> None:

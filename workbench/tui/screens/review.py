@@ -57,6 +57,7 @@ class ReviewScreen(WorkbenchScreen):
         super().__init__()
         self._past = False
         self._selected: str | None = None
+        self._read: str | None = None
         self._waiting: list[Waiting] = []
         self._decided: list[Decided] = []
         self._views: dict[str, tuple[int, RunView]] = {}
@@ -70,7 +71,12 @@ class ReviewScreen(WorkbenchScreen):
     def compose_columns(self) -> Iterable[Widget]:
         self._subjects = Subjects(self.context.client, self.context.clock, unicode=self.unicode)
         self._inbox = ListPane("Waiting", lines=InboxList(), id="inbox")
-        self._detail = ReviewDetail(self.context.clock, unicode=self.unicode, id="output")
+        self._detail = ReviewDetail(
+            self.context.clock,
+            unseen_key=self.workbench.key_label("review.unseen"),
+            unicode=self.unicode,
+            id="output",
+        )
         yield self._inbox
         yield self._detail
 
@@ -166,7 +172,7 @@ class ReviewScreen(WorkbenchScreen):
     # What is under review
 
     def _select(self, id: str | None) -> None:
-        self._selected = id
+        self._selected, self._read = id, None
         if id is None:
             self._detail.announce("Review", "" if self._inbox.list.filter else "Nothing is selected.")
         else:
@@ -176,8 +182,7 @@ class ReviewScreen(WorkbenchScreen):
 
     def _announce(self) -> None:
         """Take away what belongs to another thing than the one under the cursor."""
-        subject = self._detail.subject
-        if self._selected is not None and (subject is None or subject.id != self._selected):
+        if self._selected is not None and self._read != self._selected:
             self._detail.announce("Review", "Reading.")
             self._offer()
 
@@ -195,10 +200,12 @@ class ReviewScreen(WorkbenchScreen):
                     return
         except WorkflowError as error:
             if id == self._selected:
+                self._read = id
                 self._detail.announce("Review", f"{error.title}.\n{error}")
                 self._offer()
             return
         if id == self._selected:
+            self._read = id
             self._detail.show(subject)
             self._offer()
 
@@ -337,6 +344,7 @@ class ReviewScreen(WorkbenchScreen):
         )
         async with self.busy("recording the decision"):
             receipt = await self.context.client.decide(request)
+        self.action_back()
         past = "Approved" if receipt.decision == "approve" else "Rejected"
         self.workbench.notice(
             f"{item.step_id} of {item.name or item.run_id}, hash {words.hash7(progress.sha256)}. "
@@ -352,6 +360,7 @@ class ReviewScreen(WorkbenchScreen):
         item = subject.item
         async with self.busy("resuming"):
             outcome = await self.context.client.resume(item.run_id, item.step_id, item.attempt)
+        self.action_back()
         self.workbench.notice(outcome.message, title="Resume")
 
     # Outside

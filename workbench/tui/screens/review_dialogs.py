@@ -36,7 +36,7 @@ class TextDialog(Modal[str | None]):
 
     BINDINGS = keymap.bindings("dialog")
     DEFAULT_CSS = """
-    TextDialog > #frame { width: 76; max-width: 94%; height: auto; max-height: 90%; }
+    TextDialog > Pane#frame { width: 72; max-width: 94%; height: auto; max-height: 90%; }
     TextDialog #text { margin-bottom: 1; }
     TextDialog #problem { height: 1; color: $text-error; margin-bottom: 1; }
     TextDialog #answers { height: 1; }
@@ -82,7 +82,7 @@ class TextDialog(Modal[str | None]):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        inner = max(20, min(76, self.size.width - 4) - 4)
+        inner = max(20, min(72, self.size.width - 4) - 4)
         lines = wrap(self._text, inner)
         room = max(1, self.size.height - 10)
         self._lines.styles.height = min(len(lines), room)
@@ -159,7 +159,8 @@ def next_sentence(steps: Sequence[StepSite]) -> str:
     if not steps:
         return "The script names no later step."
     named = ", ".join(
-        f"{inert(site.step_id)} ({site.kind}, line {site.line})" for site in steps[:_NAMED_STEPS]
+        f"{inert(site.step_id)} ({'' if site.kind == 'agent' else f'{site.kind}, '}line {site.line})"
+        for site in steps[:_NAMED_STEPS]
     )
     more = f" and {len(steps) - _NAMED_STEPS} more" if len(steps) > _NAMED_STEPS else ""
     return f"Next in the script: {named}{more}."

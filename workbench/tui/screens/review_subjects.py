@@ -134,7 +134,7 @@ class Subjects:
             parts = [*_wrapped(said, mark.tone, width)]
             if artifact is not None:
                 parts += _wrapped(self._content(artifact), "quiet", width, "  ")
-            return parts + _wrapped(f"The run is {words.condition(view, now)}.", "quiet", width, "  ")
+            return parts + _wrapped(f"run {words.condition(view, now)}", "quiet", width, "  ")
 
         return lines
 
@@ -185,7 +185,10 @@ class Subjects:
 def _next(steps: list[StepSite]) -> str:
     if not steps:
         return "next in the script: no later step"
-    named = ", ".join(f"{inert(site.step_id)} ({site.kind}, line {site.line})" for site in steps[:5])
+    named = ", ".join(
+        f"{inert(site.step_id)} ({'' if site.kind == 'agent' else f'{site.kind}, '}line {site.line})"
+        for site in steps[:5]
+    )
     return f"next in the script: {named}" + (f" and {len(steps) - 5} more" if len(steps) > 5 else "")
 
 

@@ -74,6 +74,11 @@ class BytesView(LineList):
     # What is shown
 
     @property
+    def text_width(self) -> int:
+        """Cells for text. The scroll bar's are left free, so that folding does not break every line anew."""
+        return max(0, self.content_size.width - self.styles.scrollbar_size_vertical)
+
+    @property
     def bytes_shown(self) -> ByteRows | None:
         """The rows, where they are exact bytes."""
         return self.rows if isinstance(self.rows, ByteRows) else None
@@ -93,7 +98,7 @@ class BytesView(LineList):
         self.set_rows(rows)
 
     async def _lay_out(self) -> None:
-        data, width = self._data, self._width
+        data, width = self._data, self.text_width
         if data is None or width < 1:
             return
         if len(data) > LARGE:
@@ -120,7 +125,7 @@ class BytesView(LineList):
     def on_resize(self) -> None:
         super().on_resize()
         shown = self.bytes_shown
-        if self._data is not None and (shown is None or shown.cells != self._width):
+        if self._data is not None and (shown is None or shown.cells != self.text_width):
             self._layouts.request()
 
     # Moving and folding
@@ -164,7 +169,7 @@ class BytesView(LineList):
     def _look(self) -> None:
         """Note which rows are in the viewport; those that were there the last time too have stood."""
         rows = self.bytes_shown
-        if rows is None or not self._in_front() or rows.cells != self._width:
+        if rows is None or not self._in_front() or rows.cells != self.text_width:
             self._standing = None
             return
         top = round(self.scroll_y)

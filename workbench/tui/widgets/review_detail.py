@@ -14,6 +14,7 @@ from textual.strip import Strip
 
 from workflows_core.model import Artifact, Decision, RunView
 
+from ... import words
 from ...review import Approved, Progress, Waiting, receipt_lines
 from ..refresh import Refresher
 from .bars import LineBar
@@ -68,8 +69,10 @@ def tokens_of(artifact: Artifact) -> JsonTokens | None:
 def first_tab(subject: Subject) -> str:
     """The rendering that suits the bytes."""
     artifact = subject.artifact
+    if subject.receipt is not None:
+        return "receipt"
     if artifact is None:
-        return "receipt" if subject.receipt is not None else "about"
+        return "about"
     if subject.tokens is not None:
         return "tree"
     if artifact.media_type == "text/markdown" or (artifact.path or "").endswith(".md"):
@@ -122,11 +125,14 @@ class ReviewDetail(ListPane):
     class CompareWanted(Message):
         """The tab that compares was chosen before there was anything to compare with."""
 
-    def __init__(self, clock: Callable[[], int], *, unicode: bool = True, id: str | None = None) -> None:
+    def __init__(
+        self, clock: Callable[[], int], *, unseen_key: str, unicode: bool = True, id: str | None = None
+    ) -> None:
         self.output = BytesView()
         super().__init__("Review", lines=self.output, counted=False, id=id)
         self._clock = clock
         self._unicode = unicode
+        self._unseen_key = unseen_key
         self._header = ReviewHeader()
         self._bar = TabBar()
         self.coverage = CoverageBar(unicode=unicode)
@@ -194,10 +200,10 @@ class ReviewDetail(ListPane):
         if subject is None:
             return []
         names: list[str] = []
-        if subject.artifact is not None:
-            names = [name for name in BYTE_TABS if name != "tree" or subject.tokens is not None]
         if subject.receipt is not None:
             names.append("receipt")
+        if subject.artifact is not None:
+            names += [name for name in BYTE_TABS if name != "tree" or subject.tokens is not None]
         if subject.about:
             names.append("about")
         if subject.artifact is not None:
@@ -214,7 +220,7 @@ class ReviewDetail(ListPane):
         subject = self._subject
         if subject is None:
             return
-        width = max(12, self.output.scrollable_content_region.width)
+        width = max(12, self.output.text_width)
         artifact = subject.artifact
         if self._tab in BYTE_TABS and artifact is not None:
             self.output.set_empty("The output is empty: it has 0 bytes.")
@@ -253,11 +259,11 @@ class ReviewDetail(ListPane):
         else:
             pairs = side_by_side(lines_of(approved.artifact), lines_of(subject.artifact))
             changed = sum(not pair.same for pair in pairs)
-            self.output.show_rows(compared_rows(pairs, width))
-            self.set_title(
-                f"{subject.title}: left approved {approved.receipt.run_id}, right this one; "
-                + (f"{changed:,} lines differ" if changed else "no line differs")
-            )
+            then = words.ago(approved.receipt.decided_at, self._clock())
+            heads = f"approved {then}, {approved.receipt.run_id}", "this output"
+            self.output.show_rows(compared_rows(pairs, width, heads))
+            differs = words.count(changed, "line differs", "lines differ") if changed else "no difference"
+            self.set_title(f"{subject.title}: {differs}")
 
     def on_resize(self) -> None:
         if self._tab not in BYTE_TABS:
@@ -321,7 +327,7 @@ class ReviewDetail(ListPane):
         elif progress.may_decide and progress.outside is not None:
             label = f"{coverage.percent} %, viewed outside"
         else:
-            label = f"{coverage.percent} %"
+            label = f"{coverage.percent} %; {self._unseen_key} goes to the next unseen part"
         self.coverage.show(coverage.size, coverage.ranges, label, complete=coverage.complete)
 
     def next_unseen(self) -> bool:

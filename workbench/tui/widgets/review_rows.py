@@ -180,12 +180,14 @@ def side_by_side(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     return pairs
 
 
-def compared_rows(pairs: Sequence[Pair], width: int) -> TextRows:
-    """Both versions side by side for ``width`` cells; long lines are broken on either side."""
+def compared_rows(pairs: Sequence[Pair], width: int, heads: tuple[str, str]) -> TextRows:
+    """Both versions side by side for ``width`` cells under their headings; long lines are broken."""
     digits = max([3, *(len(str(side[0])) for pair in pairs[-1:] for side in (pair.old, pair.new) if side)])
     half = max(digits + 14, (width - 3) // 2)
     room = half - digits - 3
-    lines: list[Line] = []
+    lines: list[Line] = [
+        (Span(fit(heads[0], half), "quiet"), Span(" │ ", "quiet"), Span(fit(heads[1], half), "quiet"))
+    ]
     for pair in pairs:
         left, right = list(_broken(pair.old, room)), list(_broken(pair.new, room))
         for n in range(max(len(left), len(right), 1)):
