@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
+#: Made once: json.dumps with these options would make a new encoder at each call.
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
 
 def canonical_json(value: object) -> str:
     """Deterministic JSON: sorted keys, no insignificant white space, non-ASCII characters as they are.
@@ -12,7 +15,7 @@ def canonical_json(value: object) -> str:
     Raises TypeError for a value that JSON cannot express, NaN and the infinities included.
     """
     try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return _encode(value)
     except ValueError as error:
         raise TypeError(str(error)) from None
 

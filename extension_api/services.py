@@ -21,8 +21,8 @@ class ExtensionRuntimeDeps:
     ``workspace_root`` (0.2.7): absolute folder against which relative paths of the configuration are read.
     ``execution_leases`` (0.2.8): leases in the database that several hosts share.
     ``agent_runs_for`` (0.2.9): a handle for the session that a control record of another process of the same
-    OS user describes (``uid``, ``pid``, ``description``, ``interactive``). The host checks the record; it
-    raises AgentRunRefused where the session is not one of its own.
+    OS user describes (``uid``, ``pid``, ``description``, ``interactive``, and ``session_id`` where the host
+    has accounts). The host checks the record; it raises AgentRunRefused where the session is not one of its own.
     """
 
     app_store: ExtensionData | None = None

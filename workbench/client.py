@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import msgspec
 
 from workflows_core import errors
-from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
 from workflows_core.errors import StoreError, StoreInUse, WorkflowError
 from workflows_core.model import Artifact, Decision, Definition, RunSummary, RunView
 from workflows_core.store.lock import lock_path, owner_pid
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from extension_api.agent_runs import AgentRuns
     from workflows_core.engine.reconciliation import ReconcileRequest
     from workflows_core.engine.recovery import Preview
+    from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
     from workflows_core.engine.service import WorkflowService
     from workflows_core.engine.waits import DecideRequest
 
@@ -65,6 +65,7 @@ class Client:
         self._may_host = may_host
         self._reader: StoreReader | None = None
         self._opening = asyncio.Lock()
+        self._hosting = asyncio.Lock()
         self._subscribers: list[Callable[[str], None]] = []
         self._pending: set[str] = set()
         self._loop = asyncio.get_running_loop()
@@ -74,10 +75,11 @@ class Client:
 
     @classmethod
     async def open(
-        cls, workspace: Workspace, *, host: Literal["never", "if_free", "required"] = "never"
+        cls, workspace: Workspace, *, host: Literal["never", "later", "if_free", "required"] = "never"
     ) -> Client:
         """Open a workspace, hosting the engine where asked and nobody does.
 
+        With ``later`` nothing is loaded yet: ``start_hosting`` hosts the engine, or the first command that needs it.
         Raises ConfigurationError, StoreTooNew, StoreFailed; with ``required`` also StoreInUse.
         """
         local: LocalHost | None = None
@@ -95,6 +97,21 @@ class Client:
             if required:
                 raise
             return None
+
+    async def start_hosting(self) -> bool:
+        """Host the engine here where nobody does, and let it tell of changes. True: this process hosts it.
+
+        Raises what opening a host raises.
+        """
+        async with self._hosting:
+            if self._host is None and owner_pid(lock_path(self.workspace.storage_path)) is None:
+                self._host = await self._open_host(self.workspace, required=False)
+            if self._host is not None and self._watcher is not None:
+                self._unsubscribe = self._service.subscribe(self._from_engine)
+                watcher, self._watcher = self._watcher, None
+                watcher.cancel()
+                await asyncio.wait({watcher})
+            return self.owner
 
     @property
     def owner(self) -> bool:
@@ -237,23 +254,25 @@ class Client:
 
     async def launch(self, request: LaunchRequest) -> LaunchOutcome:
         """Launch here, or through the owner's inbox. Raises as WorkflowService.launch does."""
+        from workflows_core.engine.requests import LaunchOutcome
+
         return _as(await self._control("launch", None, _builtins(request)), LaunchOutcome)
 
     async def cancel(self, run_id: str) -> Outcome:
         """Ask for a run to be cancelled; returns once that is recorded."""
-        return _as(await self._control("cancel", run_id, {}), Outcome)
+        return _outcome(await self._control("cancel", run_id, {}))
 
     async def delete(self, run_id: str) -> Outcome:
         """Delete a final run, leaving a tombstone."""
-        return _as(await self._control("delete", run_id, {}), Outcome)
+        return _outcome(await self._control("delete", run_id, {}))
 
     async def delete_older_than(self, before: int) -> Outcome:
         """Delete final runs created before ``before`` (microseconds since the epoch)."""
-        return _as(await self._control("delete_older_than", None, {"before": before}), Outcome)
+        return _outcome(await self._control("delete_older_than", None, {"before": before}))
 
     async def resume(self, run_id: str, step_id: str, attempt: int = 1) -> Outcome:
         """Let a pause go on; a run whose owner is gone is recovered first, and the message says so."""
-        return _as(await self._control("resume", run_id, {"step_id": step_id, "attempt": attempt}), Outcome)
+        return _outcome(await self._control("resume", run_id, {"step_id": step_id, "attempt": attempt}))
 
     async def decide(self, request: DecideRequest) -> Decision:
         """Decide a checkpoint from this process's interactive session and return the receipt."""
@@ -261,7 +280,7 @@ class Client:
 
     async def recover(self, run_id: str) -> Outcome:
         """Start a replacement worker that replays the journal and goes on. Raises Incompatible."""
-        return _as(await self._control("recover", run_id, {}), Outcome)
+        return _outcome(await self._control("recover", run_id, {}))
 
     async def preview(self, run_id: str) -> Preview:
         """What recover would do now. Changes nothing."""
@@ -271,7 +290,7 @@ class Client:
 
     async def reconcile(self, request: ReconcileRequest) -> Outcome:
         """Attest the outcome of an uncertain step from this process's interactive session."""
-        return _as(await self._control("reconcile", request.run_id, _builtins(request)), Outcome)
+        return _outcome(await self._control("reconcile", request.run_id, _builtins(request)))
 
     async def save(self, name: str, script: str) -> Definition:
         """Save a script as an immutable version; an identical save returns the one that exists."""
@@ -365,7 +384,7 @@ class Client:
                 f"recorded as control {row_id}; the process that owned the workspace ended before it answered. "
                 "The record stays and is applied when an owner runs"
             )
-        self._host = await self._open_host(self.workspace, required=False)
+        await self.start_hosting()
 
     async def wait_idle(self) -> None:
         """Wait until the engine in this process supervises nothing and finishes no cancel."""
@@ -416,6 +435,12 @@ def _as(detail: dict[str, Any], kind: type[T]) -> T:
     return msgspec.convert(detail, kind)
 
 
+def _outcome(detail: dict[str, Any]) -> Outcome:
+    from workflows_core.engine.requests import Outcome
+
+    return _as(detail, Outcome)
+
+
 def _settled(outcome: str | None, detail: dict[str, Any]) -> dict[str, Any]:
     if outcome == "applied":
         return detail
@@ -423,4 +448,7 @@ def _settled(outcome: str | None, detail: dict[str, Any]) -> dict[str, Any]:
     kind = getattr(errors, str(error.get("type", "")), WorkflowError)
     if not (isinstance(kind, type) and issubclass(kind, WorkflowError)):
         kind = WorkflowError
-    raise kind(str(error.get("message", "the owner refused it")))
+    raised = kind(str(error.get("message", "the owner refused it")))
+    if isinstance(error.get("code"), str):
+        raised.code = error["code"]
+    raise raised

@@ -26,7 +26,7 @@ from workflows_core.limits import Limits
 from workflows_core.model import new_id
 
 from .inert import inert
-from .scripts import parse_arguments, read_text
+from .scripts import SCRIPT_SUFFIX, parse_arguments, read_text
 
 #: Launches that a session remembers.
 REMEMBERED_LAUNCHES: Final = 200
@@ -146,6 +146,83 @@ class Draft:
         self._stamp = stamp
 
 
+class VersionDraft(Draft):
+    """A saved version that was opened. It never changes: text that differs from it is a working copy without a file.
+
+    ``saved`` is the version's script, None until it was loaded; ``failure`` says why it could not be. ``path`` is
+    where a script of this name would be, so that its stub set is found.
+    """
+
+    def __init__(self, root: Path, name: str, version: str, *, text: str = "") -> None:
+        super().__init__(root / (name + SCRIPT_SUFFIX), text=text)
+        self.name = name
+        self.version = version
+        self.failure = ""
+
+    @property
+    def definition(self) -> str:
+        """``NAME@HASH`` with the whole hash, as a launch names it."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def label(self) -> str:
+        return version_label(self.name, self.version)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the text was edited, which detaches it from the version."""
+        return self.text != (self.saved or "")
+
+    @property
+    def attached(self) -> bool:
+        """Whether the text is that of the version, so that a launch is one of the version."""
+        return self.saved is not None and self.text == self.saved
+
+    @property
+    def blocked(self) -> bool:
+        """Whether there is nothing to launch: the version is not loaded, and nothing was written instead."""
+        return self.saved is None and not self.text
+
+    def load(self, script: str) -> None:
+        """Take the version's script. Raises StoreFailed where it is not the one that the hash names."""
+        from workflows_core.script.source import script_hash
+
+        if script_hash(script) != self.version:
+            raise StoreFailed(f"the script that is stored for {self.label} is not the one its hash names")
+        if self.saved is None and not self.text:
+            self.text = script
+        self.saved = script
+        self.failure = ""
+
+    def become(self, name: str, version: str) -> None:
+        """The text was saved as this version."""
+        self.path = self.path.with_name(name + SCRIPT_SUFFIX)
+        self.name, self.version, self.saved, self.failure = name, version, self.text, ""
+
+    def on_disk(self) -> OnDisk:
+        return OnDisk.SAME
+
+    def save(self, *, overwrite: bool = False) -> None:
+        """A version has no file: see ``save_as``."""
+        raise UsageError(f"{self.label} never changes; save the text as a script or as another version")
+
+    def save_as(self, path: Path) -> Draft:
+        """Write the text to a new script file and return its draft. Blocks.
+
+        Raises UsageError where the file is there already or cannot be text, StoreFailed where the disk refuses.
+        """
+        if os.path.lexists(path):
+            raise UsageError(f"{inert(path.name)} exists already and was left as it is; choose another name")
+        draft = Draft(path, text=self.text)
+        draft.save()
+        return draft
+
+
+def version_label(name: str, version: str) -> str:
+    """``NAME@`` and the first 7 characters of the hash."""
+    return f"{name}@{version[:7]}"
+
+
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -233,12 +310,16 @@ def _place_of(text: str, message: str) -> tuple[int, int]:
 
 
 class OpenScript(msgspec.Struct, kw_only=True):
-    """What a session remembers of one open script. ``unsaved`` is its working copy where that differs."""
+    """What a session remembers of one open script. ``unsaved`` is its working copy where that differs.
+
+    ``version`` is ``NAME@HASH`` of an opened version, which has no path of its own.
+    """
 
     path: str
     line: int = 1
     column: int = 1
     unsaved: str | None = None
+    version: str | None = None
 
 
 class LaunchForm(msgspec.Struct, kw_only=True):
@@ -292,11 +373,22 @@ class AuthorSession(msgspec.Struct, kw_only=True):
 
 
 def launch_key(
-    *, script: str, args: Any, name: str, options: Mapping[str, Any], agents: tuple[str, ...], of: Limits
+    *,
+    script: str,
+    args: Any,
+    name: str,
+    options: Mapping[str, Any],
+    agents: tuple[str, ...],
+    of: Limits,
+    definition: str | None = None,
 ) -> str:
-    """Names the content of a launch: what a repeated request must match, so that equal keys share a request."""
+    """Names the content of a launch: what a repeated request must match, so that equal keys share a request.
+
+    ``definition`` is the version that is launched, if one is.
+    """
     return canonical_hash(
         {
+            **({} if definition is None else {"definition": definition}),
             "script": hashlib.sha256(script.encode("utf-8", "surrogatepass")).hexdigest(),
             "args": args,
             "name": name,

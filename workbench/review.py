@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from workflows_core.errors import WorkflowError
 from workflows_core.model import Artifact, Decision, RunState, RunSummary, RunView, StepView
-from workflows_core.script.steps import StepSite, api_steps
 
 from . import words
 from .inert import inert
 
 if TYPE_CHECKING:
+    from workflows_core.script.steps import StepSite
+
     from .client import Client
 
 #: Earlier runs that are looked through for receipts.
@@ -60,10 +61,10 @@ class Waiting:
         return self.state is RunState.RECOVERABLE
 
     def left(self, now: int) -> str:
-        """The deadline in two words: ``23 h left``, ``expired``; nothing where there is none."""
+        """The deadline in a few words: ``in 23 h``, ``expired``; nothing where there is none."""
         if self.expires_at is None:
             return ""
-        return f"{brief(self.expires_at - now)} left" if self.expires_at > now else "expired"
+        return f"in {brief(self.expires_at - now)}" if self.expires_at > now else "expired"
 
     def refused(self, now: int) -> str:
         """Why a decision or a resume would be refused now, as a sentence; empty where it would not."""
@@ -279,6 +280,8 @@ def step_of(view: RunView, step_id: str, attempt: int) -> StepView | None:
 
 def consumers(view: RunView, step_id: str, attempt: int) -> list[StepSite]:
     """The steps that the script names behind this one: what the output reaches next, as far as it is written."""
+    from workflows_core.script.steps import api_steps
+
     step = step_of(view, step_id, attempt)
     if step is None or step.line is None:
         return []

@@ -103,12 +103,17 @@ def write_starter(folder: Path, name: str = "first") -> tuple[Path, Path]:
     Raises UsageError where the name is not usable, one of the two exists already or cannot be written; then
     neither was written.
     """
+    return _write_pair(folder, script_file(name).removesuffix(SCRIPT_SUFFIX), "first")
+
+
+def script_file(name: str) -> str:
+    """The file name of a new script called ``name``, its suffix given or not. Raises UsageError."""
     name = name.removesuffix(SCRIPT_SUFFIX)
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a script: use letters, digits, dots, hyphens and underscores, at most 80"
         )
-    return _write_pair(folder, name, "first")
+    return name + SCRIPT_SUFFIX
 
 
 def _write_pair(folder: Path, name: str, source: str) -> tuple[Path, Path]:

@@ -171,7 +171,11 @@ def condition(run: RunView | RunSummary, now: int) -> str:
     return "; ".join(part for part in parts if part)
 
 
-_DECIDED: Final = {"approve": "approved", "reject": "rejected", "resume": "resumed"}
+#: What a person attests of an uncertain step, by the name of the outcome.
+OUTCOMES: Final = {"did_not_run": "did not run", "succeeded": "succeeded", "failed": "failed"}
+
+#: What was decided, in the past tense.
+DECIDED: Final = {"approve": "approved", "reject": "rejected", "resume": "resumed"}
 
 
 def receipt(decision: Decision, now: int) -> str:
@@ -184,7 +188,7 @@ def receipt(decision: Decision, now: int) -> str:
     who = inert(str(actor.get("user_id", "somebody")))
     session = inert(str(actor.get("description", "")))
     parts = [
-        f"{_DECIDED.get(decision.decision, decision.decision)} {ago(decision.decided_at, now)} by {who}"
+        f"{DECIDED.get(decision.decision, decision.decision)} {ago(decision.decided_at, now)} by {who}"
         + (f" ({session})" if session else "")
     ]
     if decision.sha256 is not None:

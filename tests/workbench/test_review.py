@@ -177,7 +177,7 @@ class TestInbox:
             ("wr_8", Act.ANSWER),
         ]
         assert [item.retained for item in found] == [False, False, True, False, False]
-        assert [item.left(NOW) for item in found] == ["1 min left", "", "1 min left", "23 h left", ""]
+        assert [item.left(NOW) for item in found] == ["in 1 min", "", "in 1 min", "in 23 h", ""]
 
     def test_what_expired_or_is_being_cancelled_cannot_be_decided(self) -> None:
         late = waiting_of(summary_of(waiting_run(waiting=Wait("checkpoint", "a", 1, NOW - SECOND))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -63,9 +64,14 @@ def open_application(workspace: Workspace) -> int:
     require_posix()
     if not interactive():
         raise UsageError("the application needs a terminal. For the commands see: workbench --help")
-    from workbench.client import Client
-    from workbench.logs import logged
-    from workbench.tui.app import run_app
+    # What is imported and built for the first paint is no garbage; the application collects from then on.
+    gc.disable()
+    try:
+        from workbench.client import Client
+        from workbench.logs import logged
+        from workbench.tui.app import run_app
 
-    with logged(workspace.state_dir):
-        return run_app(workspace, lambda: Client.open(workspace, host="if_free"))
+        with logged(workspace.state_dir):
+            return run_app(workspace, lambda: Client.open(workspace, host="later"))
+    finally:
+        gc.enable()

@@ -72,7 +72,7 @@ def run(
     workspace: Path | None,
     as_json: bool,
 ) -> int:
-    """Check a script, launch it and follow it until it ends or waits.
+    """Check a script, launch it, and follow it to its end or wait.
 
     Instead of a SCRIPT, --version names a saved one; it is never another one than that.
 

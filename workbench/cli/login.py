@@ -69,7 +69,7 @@ def logout(workspace: Path | None, as_json: bool) -> int:
 @click.option("--disable", "account", metavar="NAME", help="Disable this account and end its sessions.")
 @common
 def sessions(session: str | None, account: str | None, workspace: Path | None, as_json: bool) -> int:
-    """List who uses this workspace; end a session or disable an account."""
+    """List who uses this workspace; end sessions and accounts."""
     space = find_workspace(workspace)
     if session is not None or account is not None:
         _require_accounts(space)

@@ -59,7 +59,7 @@ def resume(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
 def decide(
     run: str, step: str, decision: str, reason: str | None, workspace: Path | None, as_json: bool
 ) -> int:
-    """Approve or reject the exact bytes that a checkpoint asks about.
+    """Approve or reject the exact bytes of a checkpoint.
 
     Shows them in full, page by page, then asks for the first 7 characters of their hash. Needs an interactive
     session. STEP is the checkpoint. An approved run goes on and is followed; where its owner is gone it is

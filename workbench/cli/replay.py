@@ -261,4 +261,4 @@ def short(value: Any) -> str:
 
     if value == {"$type": "missing"}:
         return "nothing"
-    return shorten(json.dumps(value, ensure_ascii=False), 120)
+    return shorten(json.dumps(value, ensure_ascii=False), 72)

@@ -12,6 +12,7 @@ import hmac
 import json
 import os
 import secrets
+import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +31,8 @@ from .registry import ExtensionSnapshot
 NAMESPACE: Final = "local"
 _VERSION_DIGITS: Final = 16
 _KEPT: Final = 64
+#: A hook without a coroutine that takes longer than this is named.
+BLOCKING_SECONDS: Final = 0.5
 _BUILD: Final = {"image_digest": "DEER_FLOW_IMAGE_DIGEST", "git_commit": "DEER_FLOW_GIT_COMMIT"}
 
 
@@ -90,12 +93,14 @@ class Assembler:
         descriptor = _descriptor(agent_ref, description, middlewares, executed)
         evidence = self._evidence(descriptor, description)
         for observer in self._snapshot.assembly_observers:
+            begun = time.monotonic()
             try:
                 observer.value.on_agent_assembled(self._app_store, copy.deepcopy(descriptor))
             except BaseException as error:  # noqa: BLE001 - the agent is built whatever its observers do
                 self._diagnostics.add(
                     "error", observer.source, f"on_agent_assembled raised {name_of(error)}", error
                 )
+            self._name_blocking(observer.source, "on_agent_assembled", begun)
         self.latest[agent_ref] = evidence.value
         if key is not None:
             if len(self._cached) >= _KEPT:
@@ -109,8 +114,16 @@ class Assembler:
         if not self._snapshot.middlewares:
             return ()
         context = AgentBuildContext(scope, agent_ref, description.effective_model, self._policy)
+        begun = time.monotonic()
         ordered = contributed_middleware(self._snapshot, self._app_store, context, self._diagnostics)
+        sources = ", ".join(dict.fromkeys(each.source for each in self._snapshot.middlewares))
+        self._name_blocking(sources, "contribute_middlewares", begun)
         return tuple(_middleware_descriptor(entry) for entry in ordered)
+
+    def _name_blocking(self, source: str, hook: str, begun: float) -> None:
+        took = time.monotonic() - begun
+        if took > BLOCKING_SECONDS:
+            self._diagnostics.add("warning", source, f"{hook} blocked the host for {took:.1f} s")
 
     def _evidence(self, descriptor: AgentAssemblyDescriptor, description: AgentDescription) -> Evidence:
         components: dict[str, Any] = {
@@ -182,7 +195,10 @@ def _descriptor(
 
 
 def _middleware_descriptor(entry: OrderedMiddleware) -> MiddlewareDescriptor:
-    inner = unwrap_middleware(entry.middleware)
+    try:
+        inner = unwrap_middleware(entry.middleware)
+    except BaseException:  # noqa: BLE001 - a property that ends the program would end the host
+        inner = entry.middleware
     return MiddlewareDescriptor(
         name=type(inner).__name__,
         module=type(inner).__module__,
@@ -200,6 +216,6 @@ def _policy(middleware: object) -> dict[str, Any]:
         if not isinstance(declared, Mapping):
             return {"error": "NonMappingDeclaration"}
         parameters: dict[str, Any] = json.loads(canonical_json(dict(declared)))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is recorded in place of the declaration
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is recorded in place of the declaration
         return {"error": type(error).__name__}
     return parameters

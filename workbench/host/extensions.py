@@ -147,6 +147,8 @@ class Extensions:
         New services are started before old ones are stopped, and old ones are stopped once the last run that
         is bound to them has ended. Raises as ``plan`` does, and Conflict while another reload is going on.
         """
+        if self._closing.is_set():
+            raise Conflict("this workbench is closing; nothing is reloaded any more")
         if self._reloading or (self._loading is not None and self._loading.busy):
             at = self._loading.at if self._loading is not None else ""
             raise Conflict(f"another reload is going on{f', at {at}' if at else ''}; wait until it has ended")
@@ -190,15 +192,17 @@ class Extensions:
         except AgentRunRefused as error:
             raise ConfigurationError(error.message) from None
         known = [*configured, *(loaded.record for loaded in self.loaded.records)]
-        if use is None:
-            selected = lambda record: reloadable(record.use)  # noqa: E731
-        else:
+        packages: set[str] | None = None
+        if use is not None:
             packages = {package_of(each.use) for each in known if use in (each.use, each.name)}
             if not packages:
                 names = ", ".join(dict.fromkeys(each.use for each in known)) or "none"
                 raise NotFound(f"there is no extension {use}; the list has {names}")
             self._check_reloadable([each for each in known if package_of(each.use) in packages])
-            selected = lambda record: package_of(record.use) in packages  # noqa: E731
+
+        def selected(record: PluginRecord) -> bool:
+            return reloadable(record.use) if packages is None else package_of(record.use) in packages
+
         return arrange(self.loaded.records, configured, selected)
 
     def _check_reloadable(self, records: Sequence[PluginRecord]) -> None:

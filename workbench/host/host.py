@@ -48,6 +48,7 @@ from .store import HostStore
 logger = logging.getLogger(__name__)
 
 DRAIN_SECONDS: Final = 5.0
+_NOTIFY_SECONDS: Final = 0.5
 _LEFT_BEHIND_SECONDS: Final = 1.0
 
 T = TypeVar("T")
@@ -351,6 +352,7 @@ class LocalHost:
         try:
             if hasattr(self, "runs"):
                 await self.runs.drain(DRAIN_SECONDS)
+            await self._detached.drain(_NOTIFY_SECONDS)
             if hasattr(self, "extensions"):
                 await self.extensions.stop()
             for handle in list(self._handles):

@@ -8,9 +8,12 @@ exists only where somebody is registered for it.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import copy
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from extension_api.compaction import CompactionEvent
@@ -23,6 +26,8 @@ from .diagnostics import Diagnostics, name_of
 from .registry import Contribution, ExtensionSnapshot
 
 BATCH_SECONDS: Final = 3.0
+#: What takes longer than this without having a budget is named.
+SLOW_SECONDS: Final = 3.0
 _JOIN_SECONDS: Final = 1.0
 
 T = TypeVar("T")
@@ -37,6 +42,7 @@ class DetachedLoop:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._suspended = False
+        self._waiting: set[concurrent.futures.Future[None]] = set()
         self.dropped = 0
 
     def submit(self, make: Callable[[], Coroutine[Any, Any, None]]) -> bool:
@@ -51,8 +57,23 @@ class DetachedLoop:
                     target=self._serve, args=(self._loop,), name="workbench-notifications", daemon=True
                 )
                 self._thread.start()
-            asyncio.run_coroutine_threadsafe(make(), self._loop)
-            return True
+            given = asyncio.run_coroutine_threadsafe(make(), self._loop)
+            self._waiting.add(given)
+        given.add_done_callback(self._delivered)
+        return True
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until what was submitted has been delivered; after ``seconds`` cancel the rest."""
+        with self._lock:
+            waiting = [asyncio.wrap_future(each) for each in self._waiting]
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+            for each in late:
+                each.cancel()
+
+    def _delivered(self, given: concurrent.futures.Future[None]) -> None:
+        with self._lock:
+            self._waiting.discard(given)
 
     def suspend(self) -> None:
         """Take nothing more. What is running may end until ``close``."""
@@ -106,11 +127,14 @@ class Notifier:
         return Notifier(snapshot, self.app_store, self._diagnostics, self._detached, self._batch_seconds)
 
     async def task_start(self, task_store: ExtensionData, info: TaskInfo) -> None:
-        await self._batch("on_task_start", lambda hook: hook.on_task_start(self.app_store, task_store, info))
+        # What a contributor changes by force must not reach the next one: each has a copy of what it is given.
+        await self._batch(
+            "on_task_start", lambda hook: hook.on_task_start(self.app_store, task_store, replace(info))
+        )
 
     async def task_stop(self, task_store: ExtensionData, info: TaskInfo, outcome: TaskOutcome) -> None:
         await self._batch(
-            "on_task_stop", lambda hook: hook.on_task_stop(self.app_store, task_store, info, outcome)
+            "on_task_stop", lambda hook: hook.on_task_stop(self.app_store, task_store, replace(info), outcome)
         )
 
     async def system_call(
@@ -153,10 +177,10 @@ class Notifier:
     async def _tell_compaction(self, event: CompactionEvent) -> None:
         store = detached_store()
         for contribution in self.snapshot.compaction_observers:
-            await self._contained(
+            await self._unbudgeted(
                 contribution,
                 "on_context_compacted",
-                lambda hook: hook.on_context_compacted(self.app_store, store, event),
+                lambda hook: hook.on_context_compacted(self.app_store, store, replace(event)),
             )
 
     async def _tell_system(
@@ -167,11 +191,41 @@ class Notifier:
         result: SystemModelResult,
     ) -> None:
         for contribution in self.snapshot.system_observers:
-            await self._contained(
+            await self._unbudgeted(
                 contribution,
                 "on_system_model_call",
-                lambda hook: hook.on_system_model_call(self.app_store, store, kind, request, result),
+                lambda hook: hook.on_system_model_call(
+                    self.app_store, store, kind, _detached(request), _result(result)
+                ),
             )
+
+    async def _unbudgeted(
+        self, contribution: Contribution[Any], name: str, call: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """Await one hook for as long as it takes, and name one that takes long, while it does."""
+
+        def name_it() -> None:
+            named.append(name)
+            self._diagnostics.add(
+                "warning",
+                contribution.source,
+                f"{name} has not returned for {SLOW_SECONDS:g} s and has no budget",
+            )
+
+        named: list[str] = []
+        slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, name_it)
+        begun = time.monotonic()
+        try:
+            await self._contained(contribution, name, call)
+        finally:
+            slow.cancel()
+        took = time.monotonic() - begun
+        self._spent(contribution, took)
+        if took > SLOW_SECONDS and not named:
+            self._diagnostics.add("warning", contribution.source, f"{name} blocked its loop for {took:.1f} s")
+
+    def _spent(self, contribution: Contribution[Any], took: float) -> None:
+        self.spent[contribution.source] = max(self.spent.get(contribution.source, 0.0), took)
 
     async def _batch(self, name: str, call: Callable[[Any], Awaitable[None]]) -> None:
         """All lifecycle contributors in order, within one budget; each gets what the ones before it left."""
@@ -188,7 +242,7 @@ class Notifier:
             begun = time.monotonic()
             await self._within(contribution, name, call, left)
             took = time.monotonic() - begun
-            self.spent[contribution.source] = max(self.spent.get(contribution.source, 0.0), took)
+            self._spent(contribution, took)
             if took > left + 0.5:
                 self._diagnostics.add(
                     "warning", contribution.source, f"{name} blocked the host for {took:.1f} s"
@@ -235,6 +289,19 @@ class Notifier:
 def detached_store() -> ExtensionData:
     """A store for a notification that belongs to no live task; it is dropped with the notification."""
     return ExtensionData(new_id("detached"))
+
+
+def _detached(value: T) -> T:
+    """A deep copy, or the value itself where it cannot be copied."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - a message of a provider may be anything
+        return value
+
+
+def _result(result: SystemModelResult) -> SystemModelResult:
+    """A copy for one observer: the response goes on to the host, whatever an observer does to its own."""
+    return SystemModelResult(_detached(result.response), result.error, result.duration_ms)
 
 
 def _since(begun: float) -> float:

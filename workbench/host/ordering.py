@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from extension_api.middleware import AgentBuildContext, AgentScope, MiddlewarePlacement, Placement
 from extension_api.state import ExtensionData
 
 from .diagnostics import Diagnostics, name_of
 from .registry import ExtensionSnapshot
+
+#: What one contributor gives to one agent; more is not taken, so that an endless answer ends.
+MAX_ENTRIES: Final = 100
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,18 @@ def contributed_middleware(
     found: list[OrderedMiddleware] = []
     for contribution in snapshot.middlewares:
         try:
-            entries = list(contribution.value.contribute_middlewares(app_store, context))
+            given = contribution.value.contribute_middlewares(app_store, replace(context))
+            entries = list(itertools.islice(given, MAX_ENTRIES))
         except BaseException as error:  # noqa: BLE001 - the agent is built whatever contributors do
             diagnostics.add(
                 "error", contribution.source, f"contribute_middlewares raised {name_of(error)}", error
             )
             continue
         for index, entry in enumerate(entries):
-            problem = _problem(entry)
+            try:
+                problem = _problem(entry)
+            except BaseException as error:  # noqa: BLE001 - an entry may be of a class that the extension made
+                problem = f"reading it raised {name_of(error)}"
             if problem is not None:
                 diagnostics.add("error", contribution.source, f"middleware {index} was skipped: {problem}")
             elif entry.scope & context.scope:
@@ -63,7 +71,7 @@ def _problem(entry: object) -> str | None:
         return f"its placement is a {type(placement).__name__}, not a Placement"
     if not isinstance(scope, AgentScope) or not scope:
         return "its scope is not an AgentScope"
-    if isinstance(order, bool) or not isinstance(order, int):
+    if type(order) is not int:
         return f"its order is a {type(order).__name__}, not a whole number"
     if entry.middleware is None or isinstance(entry.middleware, type):
         return "its middleware is not an object"

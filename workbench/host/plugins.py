@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import re
@@ -112,7 +113,11 @@ class HostPlugins:
             raise
         except PermissionError as error:
             raise NotPermitted(f"{namespace}: {error}") from error
-        except Exception as error:
+        except BaseException as error:
+            task = asyncio.current_task()
+            ours = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+            if ours or isinstance(error, GeneratorExit):
+                raise
             source = self._plugins[namespace][1] if namespace in self._plugins else namespace
             self._diagnostics.add("error", source, f"{what} raised {name_of(error)}", error)
             raise WorkflowError(

@@ -89,6 +89,8 @@ def arrange(
         old = waiting[record.use].popleft() if waiting[record.use] else None
         if selected(record):
             places.append(Place(record, old, record.enabled))
+            if not record.enabled and old is not None and old.outcome == "loaded":
+                notes.append(f"the record {record.name} is disabled now and ends")
         elif old is not None:
             places.append(Place(old.record, old, False))
             if record != old.record:
@@ -97,7 +99,9 @@ def arrange(
             notes.append(f"the record {record.name} is new and is not loaded yet")
     for left in waiting.values():
         for old in left:
-            if not selected(old.record):
+            if selected(old.record):
+                notes.append(f"the record {old.record.name} was taken out of the file and ends")
+            else:
                 places.append(Place(old.record, old, False))
                 notes.append(f"the record {old.record.name} was taken out of the file and stays loaded")
     return places, notes

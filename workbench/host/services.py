@@ -31,6 +31,7 @@ class Services:
         self._fatal = fatal
         self._seconds = seconds
         self._attempted: list[Contribution[ExtensionService]] = []
+        self._closed = False
 
     async def start(self, deps: ExtensionRuntimeDeps) -> None:
         """Start all. A failure is a diagnostic and the next service is started.
@@ -73,7 +74,8 @@ class Services:
                 await self._stop(contribution)
 
     async def stop(self) -> None:
-        """Stop every service whose start was attempted, last first. Never raises."""
+        """Stop every service whose start was attempted, last first; none is started any more. Never raises."""
+        self._closed = True
         while self._attempted:
             await self._stop(self._attempted.pop())
 
@@ -81,6 +83,8 @@ class Services:
         self, contribution: Contribution[ExtensionService], deps: ExtensionRuntimeDeps, seconds: float
     ) -> tuple[str, BaseException] | None:
         """Start one service; what went wrong, in words, which are a diagnostic too."""
+        if self._closed:
+            return "was not started, the host is closing", RuntimeError("the host is closing")
         self._attempted.append(contribution)
         error = await self._within(lambda: contribution.value.start(deps), seconds)
         if error is None:

@@ -50,6 +50,7 @@ SCREENS: Final[Mapping[str, tuple[str, str]]] = {
     "author": ("Author", "workbench.tui.screens.author:AuthorScreen"),
     "runs": ("Runs", "workbench.tui.screens.runs:RunsScreen"),
     "review": ("Review", "workbench.tui.screens.review:ReviewScreen"),
+    "host": ("Host", "workbench.tui.screens.host:HostScreen"),
 }
 
 #: States in which a run waits for a person.
@@ -58,14 +59,11 @@ WAITS: Final = (RunState.PAUSED, RunState.WAITING_APPROVAL, RunState.WAITING_INP
 _NO_COMMANDS: Final = frozenset({"list", "field", "button", "author.editor", "screen"})
 
 
-def _make_screen(where: str) -> WorkbenchScreen:
-    module, _, name = where.partition(":")
-    made: WorkbenchScreen = getattr(import_module(module), name)()
-    return made
-
-
 class WorkbenchApp(App[int], inherit_bindings=False):
-    """``screen`` names the screen that is shown first. ``screens`` gives other classes, for tests."""
+    """``screen`` names the screen that is shown first. ``screens`` gives other classes, for tests.
+
+    ``painted`` is called once, after the first paint.
+    """
 
     TITLE = "workbench"
     CSS_PATH = "app.tcss"
@@ -80,6 +78,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         screen: str = "author",
         screens: Mapping[str, Callable[[], Screen[Any]]] | None = None,
         collector: IdleCollector | None = None,
+        painted: Callable[[], None] | None = None,
     ) -> None:
         # Without colour, what is drawn must not need any: attributes only, on the terminal's own colours.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -94,16 +93,24 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         self.notices: deque[Notice] = deque(maxlen=200)
         self._first = screen
         self._collector = collector
+        self._painted = painted
         self._titles = [(name, SCREENS[name][0]) for name in (screens or SCREENS)]
         for name, (_title, where) in SCREENS.items():
             if screens is None:
-                self.add_mode(name, partial(_make_screen, where))
+                self.add_mode(name, partial(self._make_screen, where))
             elif name in screens:
                 self.add_mode(name, screens[name])
         self._arrivals = Arrivals(self)
         self._changed: set[str] = set()
         self._reader = Refresher(self, self._read_changes, "runs")
         self._unsubscribe: Callable[[], None] | None = None
+
+    def _make_screen(self, where: str) -> WorkbenchScreen:
+        module, _, name = where.partition(":")
+        made: WorkbenchScreen = getattr(import_module(module), name)()
+        # The style sheet has the theme's variables already: a new screen is no reason to parse it all again.
+        made._css_update_count = self._css_update_count
+        return made
 
     @property
     def screen_titles(self) -> Sequence[tuple[str, str]]:
@@ -135,6 +142,12 @@ class WorkbenchApp(App[int], inherit_bindings=False):
     def on_ready(self) -> None:
         if self._collector is not None:
             self._collector.start()
+        if self._painted is not None:
+            self._painted()
+
+    def hosting_changed(self) -> None:
+        """Another process hosts the engine now, or this one does: read the runs and say so."""
+        self._reader.request()
 
     def on_unmount(self) -> None:
         if self._unsubscribe is not None:
@@ -258,15 +271,15 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         if name in dict(self._titles) and self.current_mode != name:
             self.switch_mode(name)
 
-    def show_run(self, run_id: str) -> None:
-        """Go to Runs and put the cursor on ``run_id``."""
+    def show_run(self, run_id: str, *, on: str = "runs") -> None:
+        """Go to Runs, or to another screen that shows runs, and put the cursor on ``run_id``."""
 
         def select() -> None:
             show = getattr(self.base_screen, "show_run", None)
             if show is not None:
                 show(run_id)
 
-        self.action_show_screen("runs")
+        self.action_show_screen(on)
         self.call_after_refresh(select)
 
     @work(group="dialog", exit_on_error=False)

@@ -52,6 +52,9 @@ PANES: Final[Mapping[str, str]] = {
     "review": "Review",
     "review.list": "Review: list",
     "review.output": "Review: output",
+    "host": "Host",
+    "host.detail": "Host: a section",
+    "compare": "In a comparison",
     "dialog": "In dialogs",
     "help": "In help",
     "palette": "In the command palette",
@@ -72,6 +75,10 @@ CHAINS: Final[Mapping[str, tuple[str, ...]]] = {
     "review.output": ("review.output", "list", "review", "screen", "app"),
     "review.field": ("field", "review", "screen", "app"),
     "review.button": ("button", "review", "screen", "app"),
+    "host.list": ("list", "host", "screen", "app"),
+    "host.detail": ("host.detail", "list", "host", "screen", "app"),
+    "host.field": ("field", "host", "screen", "app"),
+    "compare": ("list", "compare", "app"),
     "dialog": ("button", "dialog", "app"),
     "dialog.list": ("list", "dialog", "app"),
     "dialog.field": ("field", "dialog", "app"),
@@ -86,6 +93,7 @@ _APP: Final = (
     Key("app.author", "app", "f2", "show_screen('author')", "Author", "Go to Author", priority=True),
     Key("app.runs", "app", "f3", "show_screen('runs')", "Runs", "Go to Runs", priority=True),
     Key("app.review", "app", "f4", "show_screen('review')", "Review", "Go to Review", priority=True),
+    Key("app.host", "app", "f6", "show_screen('host')", "Host", "Go to Host", priority=True),
     Key("app.palette", "app", "ctrl+p", "palette", "palette", "Search all commands", priority=True),
     Key("app.command", "app", "colon", "palette", "palette", "Search all commands, outside text fields"),
     Key("app.help", "app", "f1", "help", "help", "Show all keys, from anywhere", priority=True),
@@ -251,6 +259,26 @@ _RUNS: Final = (
         "Show all runs, or one group of states after another",
         shown=True,
     ),
+    Key("runs.resume", "runs", "r", "resume", "resume", "Let the pause go on", shown=True),
+    Key(
+        "runs.review",
+        "runs",
+        "i",
+        "review",
+        "review",
+        "Show in Review what waits for approval",
+        shown=True,
+    ),
+    Key("runs.recover", "runs", "R", "recover", "recover", "Show what recovering does, and ask", shown=True),
+    Key(
+        "runs.reconcile",
+        "runs",
+        "S",
+        "reconcile",
+        "reconcile",
+        "Put on record what became of an uncertain step",
+        shown=True,
+    ),
     Key(
         "runs.cancel",
         "runs",
@@ -261,6 +289,7 @@ _RUNS: Final = (
         shown=True,
     ),
     Key("runs.delete", "runs", "d", "delete", "delete", "Delete the run with its journal", shown=True),
+    Key("runs.export", "runs", "E", "export", "export", "Write the exact bytes to a new file", shown=True),
     Key("runs.copy", "runs", "y", "copy_value", "copy", "Copy the value under the cursor, whole", shown=True),
     Key("runs.tab_left", "runs.detail", "left", "tab(-1)", "tab", "Go to the tab on the left"),
     Key("runs.tab_right", "runs.detail", "right", "tab(1)", "tab", "Go to the tab on the right", shown=True),
@@ -340,6 +369,39 @@ _REVIEW: Final = (
     ),
 )
 
+_HOST: Final = (
+    Key(
+        "host.reload",
+        "host",
+        "L",
+        "reload",
+        "reload",
+        "Load extensions anew, after naming live runs",
+        shown=True,
+    ),
+    Key("host.show_run", "host.detail", "t", "screen.show_run", "run", "Show the run in Runs", shown=True),
+    Key(
+        "host.copy",
+        "host.detail",
+        "y",
+        "screen.copy_value",
+        "copy",
+        "Copy the value under the cursor",
+        shown=True,
+    ),
+    *(
+        Key(
+            f"host.section_{number}",
+            "host",
+            str(number),
+            f"section_at({number})",
+            "section",
+            f"Go to section {number}",
+        )
+        for number in range(1, 8)
+    ),
+)
+
 _DIALOGS: Final = (
     Key(
         "dialog.dismiss",
@@ -350,6 +412,8 @@ _DIALOGS: Final = (
         "Close without doing anything",
         shown=True,
     ),
+    Key("dialog.up", "dialog", "up", "scroll_text(-1)", "up", "Scroll the text up"),
+    Key("dialog.down", "dialog", "down", "scroll_text(1)", "down", "Scroll the text down"),
     Key("dialog.next", "dialog", "tab,right", "pane(1)", "choice", "Go to the next choice"),
     Key("dialog.previous", "dialog", "shift+tab,left", "pane(-1)", "choice", "Go to the previous choice"),
     Key("help.dismiss", "help", "escape", "dismiss_dialog", "back", "Close help", shown=True),
@@ -362,6 +426,7 @@ _DIALOGS: Final = (
     Key("palette.previous", "palette", "shift+tab", "pane(-1)", "pane", "Go to the previous pane"),
     Key("palette.up", "palette", "up", "list_cursor(-1)", "up", "Go up one line while typing"),
     Key("palette.down", "palette", "down", "list_cursor(1)", "down", "Go down one line while typing"),
+    Key("compare.dismiss", "compare", "escape", "dismiss_dialog", "back", "Close the comparison", shown=True),
     Key("notices.dismiss", "notices", "escape", "dismiss_dialog", "back", "Close the notices", shown=True),
     Key("notices.copy", "notices", "y", "copy_value", "copy", "Copy the notice under the cursor", shown=True),
 )
@@ -374,6 +439,7 @@ TABLE: Final[tuple[Key, ...]] = (
     *_EDITOR,
     *_RUNS,
     *_REVIEW,
+    *_HOST,
     *_DIALOGS,
 )
 BY_ID: Final[Mapping[str, Key]] = {key.id: key for key in TABLE}

@@ -57,7 +57,11 @@ async def _run(
         client = await client_factory()
     try:
         context = AppContext(client, workspace, settings)
-        app = WorkbenchApp(context, screen=screen, collector=IdleCollector(time.monotonic))
+        hosting = _Hosting(client)
+        app = WorkbenchApp(
+            context, screen=screen, collector=IdleCollector(time.monotonic), painted=hosting.start
+        )
+        hosting.app = app
         loop = asyncio.get_running_loop()
         for number in _ENDING:
             loop.add_signal_handler(number, app.exit, 128 + number)
@@ -66,10 +70,39 @@ async def _run(
         finally:
             for number in _ENDING:
                 loop.remove_signal_handler(number)
+            await hosting.end()
         return app.return_code or code or 0
     finally:
         async with _saying("stopping the engine"):
             await client.close()
+
+
+class _Hosting:
+    """Hosts the engine once there is something to see, so that the first paint does not wait for it.
+
+    A workspace that cannot be hosted ends the application, and ``end`` raises why.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._task: asyncio.Task[bool] | None = None
+        self.app: WorkbenchApp | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._client.start_hosting())
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[bool]) -> None:
+        assert self.app is not None
+        if task.cancelled() or task.exception() is not None:
+            self.app.exit(1)
+        else:
+            self.app.hosting_changed()
+
+    async def end(self) -> None:
+        """Wait until opening has come to its end. Raises what it raised."""
+        if self._task is not None:
+            await self._task
 
 
 @asynccontextmanager

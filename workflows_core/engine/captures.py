@@ -89,6 +89,11 @@ class ReadCall(msgspec.Struct, frozen=True):
     position: tuple[int, int] | None
 
 
+def intact(capture: Capture) -> bool:
+    """Whether the kept bytes are still those that were captured, and so those that were approved."""
+    return jsontext.sha256(capture.body) == capture.version
+
+
 def described(capture: Capture) -> dict[str, Any]:
     return {
         "artifactVersion": capture.version,

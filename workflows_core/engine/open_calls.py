@@ -23,7 +23,7 @@ from ..journal.replay import expanded
 from ..model import Capture, RunRecord, StepKind, StepStatus, StepView, now
 from ..worker.process import Turn
 from .calls import CallReader, Fault, agent_request, changed_configuration
-from .captures import CaptureCall, ReadCall, read_reference
+from .captures import CaptureCall, ReadCall, intact, read_reference
 from .children import Child, Outcome, OutcomeKind, Phase, Slots
 from .waits import WaitCall
 from .writer import RunWriter
@@ -217,6 +217,12 @@ class OpenCalls:
         if capture is None:
             outcome = Outcome(OutcomeKind.FAILED, code="unknown_artifact", message="its bytes are not kept")
             return Answer(call.call_id, outcome)
+        if not intact(capture):
+            raise Fault(
+                "capture_damaged",
+                f"the kept bytes of version {capture.version[:7]} are not those that were captured",
+                call.position,
+            )
         try:
             reference = read_reference(capture, call.offset)
         except UsageError as error:

@@ -50,7 +50,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct):
-    """A frame: a request's first ``call`` from 0, or the ``turns`` that ran before a response is delivered."""
+    """A frame: a request's last ``call`` from 0 (with it the frame is complete), or the ``turns`` that ran before a response is delivered."""
 
     kind: FrameKind
     call: int = 0
@@ -77,8 +77,8 @@ class Table:
                 calls = body["calls"]
                 places = [*frame.side.positions[: len(calls)]]
                 places += [None] * (len(calls) - len(places))
-                entry.call = len(self.calls)
-                entry.place = next((place for place in places if place is not None), None)
+                entry.call = len(self.calls) + len(calls) - 1
+                entry.place = next((place for place in reversed(places) if place is not None), None)
                 self.calls += calls
                 self.places += places
                 place_of |= {

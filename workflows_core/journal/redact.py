@@ -107,23 +107,27 @@ class Redactor:
 
     # -- values
 
-    def value(self, value: Any, path: str = "") -> Any:
-        """JSON of the same shape: texts keep their length, numbers their digits, null stays."""
+    def value(self, value: Any, place: str = "") -> Any:
+        """JSON of the same shape: texts keep their length, numbers their digits, null stays.
+
+        ``place`` is the key or index that holds it: there are only two booleans to tell apart, so equal ones look
+        equal only where they stand under the same key.
+        """
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, bool):
-            return bool(self._digest("bool" + path, bytes([value]))[0] & 1)
+            return bool(self._digest("bool" + place, bytes([value]))[0] & 1)
         if isinstance(value, int | float):
             return self._number(value)
         if isinstance(value, list | tuple):
-            return [self.value(item, f"{path}[{index}]") for index, item in enumerate(value)]
+            return [self.value(item, f"[{index}]") for index, item in enumerate(value)]
         if isinstance(value, Mapping):
             made: dict[str, Any] = {}
             for key, item in value.items():
                 name = self._key(key)
                 while name in made:  # short hashes may meet
                     name += "0"
-                made[name] = self.value(item, f"{path}.{key}")
+                made[name] = self.value(item, key)
             return made
         return None
 

@@ -13,7 +13,7 @@ from ..worker.probe import ProbedWorker, Stop
 from ..worker.process import WorkerDied
 from .frames import Frame
 from .moments import Table
-from .replay import Diverged, Divergence, Expand, Replayer, response_batches
+from .replay import Diverged, Divergence, Expand, Replayer, expected_requests, response_batches
 from .verify import Start
 
 
@@ -32,6 +32,7 @@ class Session:
         self._start = start
         self._limits = limits
         self._batches = response_batches(frames, expand)
+        self._expected = expected_requests(frames)
         self._code: Instrumented | None = None
         self._worker: ProbedWorker | None = None
         self._stop: Stop | None = None
@@ -70,6 +71,7 @@ class Session:
             args=self._start.args_json,
             limits=self._limits,
             batches=self._batches,
+            expected=self._expected,
         )
         self._turns = 0
         self._dirty = False

@@ -17,7 +17,7 @@ from ..errors import NotFound, ScriptRefused, UsageError
 from ..limits import FRAME_BYTES, SETTABLE, Limits
 from ..script.source import script_hash
 from ..worker.ahead import ReplayWorker
-from ..worker.process import WorkerDeath, WorkerDied, runtime_signature
+from ..worker.process import Worker, WorkerDeath, WorkerDied, runtime_signature
 from .bundle import Bundle
 from .frames import Frame, FrameKind, JournalBroken, verify_chain
 from .redact import check_redacted
@@ -181,27 +181,43 @@ async def verify(
         if script_hash(script) != start.script_hash and not edited:
             notes.append("The script is not the one whose hash frame 0 holds.")
             return Verdict("incompatible", len(frames), tuple(notes))
-        worker = await ReplayWorker.start(
-            script=script, args=start.args_json, limits=limits or start.limits, replay=True
-        )
+        end, replayer = await _replayed(ReplayWorker, script, start, limits, frames, expand)
+        if end is None:  # how far it came before its worker died, only a plain one tells
+            end, replayer = await _replayed(Worker, script, start, limits, frames, expand)
     except ScriptRefused as error:
         return _refused(error, frames, notes)
-    except WorkerDied as death:
-        notes.append(f"The replay could not start. {death.message}")
-        return Verdict("ends_early", len(frames), tuple(notes))
-    replayer = Replayer(worker, frames, expand)
-    try:
-        end = await replayer.run()
     except Diverged as found:
         return Verdict("diverged", len(frames), tuple(notes), found.divergence)
-    except WorkerDied as death:
-        return _died(death, replayer, notes)
     except NotFound as error:
         notes.append(f"{str(error)[:1].upper()}{str(error)[1:]}.")
         return Verdict("incompatible", len(frames), tuple(notes))
-    finally:
-        await worker.close()
+    if isinstance(end, WorkerDied):
+        return _died(end, replayer, frames, notes)
+    assert end is not None
     return Verdict(_word(end, notes), len(frames), tuple(notes))
+
+
+async def _replayed(
+    kind: type[Worker],
+    script: str,
+    start: Start,
+    limits: Limits | None,
+    frames: Sequence[Frame],
+    expand: Expand | None,
+) -> tuple[ReplayEnd | WorkerDied | None, Replayer | None]:
+    """Run the script in a worker of ``kind``. Its death is the result of a plain one, and None of another."""
+    replayer: Replayer | None = None
+    try:
+        worker = await kind.start(
+            script=script, args=start.args_json, limits=limits or start.limits, replay=True
+        )
+        try:
+            replayer = Replayer(worker, frames, expand)
+            return await replayer.run(), replayer
+        finally:
+            await worker.close()
+    except WorkerDied as death:
+        return (death if kind is Worker else None), replayer
 
 
 async def verify_bundle(bundle: Bundle, script: str | None = None) -> Verdict:
@@ -285,9 +301,11 @@ def _word(end: ReplayEnd, notes: list[str]) -> str:
     return "ends_early"
 
 
-def _died(death: WorkerDied, replayer: Replayer, notes: list[str]) -> Verdict:
+def _died(death: WorkerDied, replayer: Replayer | None, frames: Sequence[Frame], notes: list[str]) -> Verdict:
     """A worker's death in replay: as recorded, or a limit here; it is never a divergence."""
-    frames = replayer.frames
+    if replayer is None:
+        notes.append(f"The replay could not start. {death.message}")
+        return Verdict("ends_early", len(frames), tuple(notes))
     following = frames[replayer.position] if replayer.position < len(frames) else None
     if following is not None and following.kind is FrameKind.END:
         end = jsontext.parse(following.body, "the end")

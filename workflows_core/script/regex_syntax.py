@@ -200,6 +200,8 @@ class _Reader:
             return named if char.islower() else complement(named)
         if char in "pP" and self.peek() == "{":
             end = self.pattern.find("}", self.at)
+            if end < 0:
+                raise Unreadable
             name = self.pattern[self.at + 1 : end]
             self.at = end + 1
             ranges = _property(name)

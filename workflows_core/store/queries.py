@@ -195,6 +195,10 @@ class Questions:
             )
             if found:
                 capture = rows.capture(found[0])
+                if jsontext.sha256(capture.body) != capture.version:
+                    raise StoreFailed(
+                        f"the kept bytes of {step_id} are not those that were captured; {self.path} was changed"
+                    )
                 return Artifact(step.step_id, capture.version, capture.media_type, capture.body, capture.path)
         if not step.has_output:
             raise NotFound(f"step {step_id} of run {run_id} has no output; it is {step.status.value}")

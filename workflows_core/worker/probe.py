@@ -8,7 +8,7 @@ what the script asks with what was recorded.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -17,13 +17,14 @@ from ..errors import ScriptRefused
 from ..jsontext import encode
 from ..limits import Limits
 from . import protocol
-from .ahead import ReplayWorker
+from .ahead import Expected, ReplayWorker
 from .launch import CHILD_PARTS, PRELUDE_PARTS, Program
-from .protocol import pack
+from .protocol import FrameRefused, pack
 
-PROBING: Final = Program((*CHILD_PARTS, "probe_child.py"), (*PRELUDE_PARTS, "probe.js"))
+PROBING: Final = Program((*CHILD_PARTS, "ahead_child.py", "probe_child.py"), (*PRELUDE_PARTS, "probe.js"))
 #: How much laxer this worker is held: probes cost a busy loop most of its time.
 PROBE_FACTOR = 4
+_ANSWER_PARTS = 100
 _PROBE, _COMMAND, _ANSWER_PART, _ANSWER = 79, 75, 110, 78  # as in probe_child.py
 
 
@@ -66,17 +67,18 @@ class ProbedWorker(ReplayWorker):
         args: bytes,
         limits: Limits,
         batches: Sequence[Sequence[bytes]],
+        expected: Iterable[Expected] = (),
     ) -> ProbedWorker:
         """Start the worker with a script whose probes are called ``probe`` (empty: it has none) and hand all
-        responses over. Raises ScriptRefused and WorkerDied as ``Worker.start`` does.
+        responses over; ``expected`` as for ``run_ahead``. Raises ScriptRefused and WorkerDied as ``Worker.start`` does.
         """
         last = pack(_PROBE, probe.encode()) + pack(protocol.ARGS, args)
         worker, problem = await cls._open(script, last, limits, PROBE_FACTOR)
         if problem is not None:
             await worker.close()
             raise ScriptRefused(problem.message, code=problem.code, line=problem.line, column=problem.column)
-        assert isinstance(worker, ProbedWorker)
         worker._sites = sites
+        worker._expecting.expected.extend(expected)
         worker._outgoing += worker._laid_ahead(batches)
         worker._flush()
         return worker
@@ -155,6 +157,8 @@ class ProbedWorker(ReplayWorker):
             super()._frame(kind, payload)
             return
         self._parts.append(payload)
+        if len(self._parts) > _ANSWER_PARTS:
+            raise FrameRefused("an answer without an end")
         if kind == _ANSWER and self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(b"".join(self._parts))
             self._parts = []

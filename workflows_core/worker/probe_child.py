@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .child import Worker, read_frame, stop, write
+    from .ahead_child import stop, write
+    from .child import Worker, read_frame
     from .protocol import (
         ARGS,
         EXIT_PROTOCOL,

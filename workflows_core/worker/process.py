@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -71,7 +71,7 @@ class Worker:
         self._exited: asyncio.Future[WorkerDied] = self._loop.create_future()
 
     @classmethod
-    async def start(cls, *, script: str, args: bytes, limits: Limits, replay: bool = False) -> Worker:
+    async def start(cls, *, script: str, args: bytes, limits: Limits, replay: bool = False) -> Self:
         """Start a worker, compile the script in it and hand over ``args``, the canonical JSON of an object.
 
         Nothing of the script runs before ``first_turn``. ``replay`` holds it ten times laxer. Raises
@@ -88,7 +88,7 @@ class Worker:
     @classmethod
     async def _open(
         cls, script: str, last: bytes, limits: Limits, factor: int
-    ) -> tuple[Worker, SyntaxProblem | None]:
+    ) -> tuple[Self, SyntaxProblem | None]:
         first = set_up(script, last, limits, factor, cls._program)
         worker = cls(script)
         try:

@@ -25,6 +25,21 @@ def the(name: str) -> click.Command:
 
 VISIBLE = [name for name in COMMANDS if not the(name).hidden]
 
+
+def leaves() -> list[tuple[str, click.Command]]:
+    """Every command that does something, by the words that name it."""
+    found: list[tuple[str, click.Command]] = []
+    for name in VISIBLE:
+        each = the(name)
+        if isinstance(each, click.Group):
+            found += [(f"{name} {word}", part) for word, part in each.commands.items()]
+        else:
+            found.append((name, each))
+    return found
+
+
+LEAVES = dict(leaves())
+
 PROBE = """
 import json, sys
 from workbench.cli.main import invoke
@@ -76,32 +91,38 @@ def test_check_and_runs_do_not_load_the_screens(tmp_path: Path, arguments: list[
 def test_the_commands_of_this_version_and_no_others() -> None:
     assert VISIBLE == [
         "new", "demo", "check", "run", "runs", "show", "step", "log", "resume", "decide", "recover", "reconcile",
-        "cancel", "delete", "artifact", "save", "library", "export", "replay", "doctor",
+        "cancel", "delete", "artifact", "save", "library", "export", "replay", "fork",
+        "export-test", "stubs", "explore", "coverage", "extension", "login", "logout",
+        "sessions", "doctor",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", VISIBLE)
+@pytest.mark.parametrize("name", LEAVES)
 def test_every_command_and_every_option_explains_itself(name: str, command: Command) -> None:
-    each = the(name)
+    each = LEAVES[name]
     assert each.help
     for parameter in each.params:
         if isinstance(parameter, click.Option):
             assert parameter.help, f"{name} {parameter.opts}"
-    result = command(name, "--help")
+    result = command(*name.split(), "--help")
     assert result.status == 0
     assert each.help.splitlines()[0] in result.out
     assert {"--json", "--workspace"} <= {option for parameter in each.params for option in parameter.opts}
 
 
-@pytest.mark.parametrize("name", VISIBLE)
+@pytest.mark.parametrize("name", LEAVES)
 def test_every_command_and_every_option_is_documented(name: str) -> None:
     text = (ROOT / "docs" / "commands.md").read_text("utf-8")
     shared = text[: text.index("\n## workbench ")]
     sections = {
         match[1]: match[2]
-        for match in re.finditer(r"^## workbench (\w+)([^\n]*\n(?:(?!^## ).*\n?)*)", text, re.MULTILINE)
+        for match in re.finditer(
+            r"^###? workbench ((?:extension )?[\w-]+)([^\n]*\n(?:(?!^###? workbench).*\n?)*)",
+            text,
+            re.MULTILINE,
+        )
     }
-    for parameter in the(name).params:
+    for parameter in LEAVES[name].params:
         if isinstance(parameter, click.Option):
             where = shared if parameter.name in ("workspace", "as_json") else sections[name]
             assert f"`{parameter.opts[0]}" in where, f"{name} {parameter.opts[0]}"
@@ -111,12 +132,12 @@ def test_every_command_and_every_option_is_documented(name: str) -> None:
 
 def test_the_page_documents_no_command_that_does_not_exist() -> None:
     text = (ROOT / "docs" / "commands.md").read_text("utf-8")
-    assert re.findall(r"^## workbench (\w+)", text, re.MULTILINE) == VISIBLE
+    assert re.findall(r"^## workbench ([\w-]+)", text, re.MULTILINE) == VISIBLE
 
 
 def test_help_names_every_command(command: Command) -> None:
     result = command("--help")
-    listed = re.findall(r"^  (\w+) +\S", result.out.partition("Commands:")[2], re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+) +\S", result.out.partition("Commands:")[2], re.MULTILINE)
     assert listed == VISIBLE
     assert "..." not in result.out.partition("Commands:")[2]
 

@@ -105,8 +105,8 @@ class Lab:
         return sys.modules[self.name("log")]
 
     @property
-    def log(self) -> list[str]:
-        found: list[str] = self.shared.log
+    def log(self) -> list[Any]:
+        found: list[Any] = self.shared.log
         return found
 
     def outcomes(self) -> list[tuple[str, str, str]]:

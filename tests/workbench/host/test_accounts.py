@@ -123,3 +123,23 @@ def test_names_are_unique_and_known(accounts: Accounts) -> None:
     for look in (accounts.get, accounts.disable):
         with pytest.raises(NotFound):
             look("bob")
+
+
+def test_accounts_and_the_sessions_that_may_act_are_listed(accounts: Accounts, clock: Clock) -> None:
+    accounts.create("bob", PASSWORD)
+    first = accounts.log_in("ada", PASSWORD, "pts/1")
+    clock.at += SECOND
+    second = accounts.log_in("bob", PASSWORD, "pts/2")
+    assert [(each.user_id, each.roles, each.disabled) for each in accounts.all()] == [
+        ("ada", ("admin", "reviewer"), False),
+        ("bob", (), False),
+    ]
+    listed = accounts.sessions()
+    assert [each.session_id for each in listed] == [first.session.session_id, second.session.session_id]
+    assert (listed[0].description, listed[0].expires_at) == (first.session.description, first.expires_at)
+    accounts.revoke(first.session.session_id)
+    accounts.disable("bob")
+    assert accounts.sessions() == [] and accounts.all()[1].disabled
+    accounts.log_in("ada", PASSWORD, "pts/1")
+    clock.at += SESSION_SECONDS * SECOND
+    assert accounts.sessions() == []

@@ -28,6 +28,7 @@ from extension_api import (
     canonical_hash,
 )
 from extension_api.agent_runs import AgentRunStatus, AgentRunUncertain
+from workbench.agents.base import AgentDescription
 from workbench.host import assembly
 from workbench.host.registry import ExtensionSnapshot
 from workflows_core.errors import StoreFailed
@@ -311,6 +312,39 @@ async def test_a_real_backend_is_observed_in_the_same_order(tmp_path: Path) -> N
         assert (await kit.runs.observe(view.run_id, OWNER)).output == "done"
     assert log.names() == ["start", "assembled", "stop"]
     assert log.entries[1][1].effective_model == "model-1"
+
+
+@pytest.mark.parametrize("observed", [False, True])
+@pytest.mark.parametrize(
+    ("change", "component"),
+    [
+        ({"tools": {"read": ("Read any file", {"type": "object"})}}, "tool:read"),
+        ({"prompt": "You are quick."}, "prompt"),
+        ({"model_parameters": {"temperature": 0.6}}, "parameter:temperature"),
+    ],
+)
+async def test_the_evidence_of_a_child_run_shows_what_changed_and_nothing_else(
+    tmp_path: Path, change: dict[str, Any], component: str, observed: bool
+) -> None:
+    base: dict[str, Any] = {
+        "tools": {"read": ("Read a file", {"type": "object"})},
+        "prompt": "You are careful.",
+        "model_parameters": {"temperature": 0.5},
+    }
+    found = []
+    async with Kit(tmp_path, observers(Log()) if observed else None) as kit:
+        for step, given in (("a", base), ("b", base), ("c", base | change)):
+            kit.backend.description = AgentDescription("model-1", **given)
+            view = kit.runs.admit(request(step, agent="writer", launch={"agents": "real"}), OWNER)
+            kit.backend.answers[step].set_result(success("done"))
+            evidence = (await kit.runs.observe(view.run_id, OWNER)).evidence
+            assert evidence is not None
+            found.append(evidence)
+    before, same, after = found
+    assert before == same
+    parts = before["components"]
+    assert {name for name in parts if parts[name] != after["components"][name]} == {component}
+    assert set(parts) == set(after["components"]) and before["fingerprint"] != after["fingerprint"]
 
 
 async def test_closing_interrupts_what_runs_inside_without_publishing_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,12 +51,16 @@ def test_new_code_is_used_and_the_old_is_stopped_and_forgotten(lab: Lab) -> None
     assert lab.log[4:] == ["one v2 task lead_agent", "one v2 stop"]
 
 
-def test_an_edit_of_the_same_length_in_the_same_second_is_seen(lab: Lab) -> None:
+def test_an_edit_of_the_same_length_in_the_same_second_is_seen(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     lab.write("one", "v1")
     lab.configure("one")
     lab.open()
     for version in ("v2", "v3", "v4"):
         lab.write("one", version)
+        os.utime(lab.root / f"{lab.name('one')}.py", (1_700_000_000, 1_700_000_000))
         lab.reload()
         assert lab.call("one") == version
 
@@ -174,7 +179,8 @@ def test_the_file_is_read_again_for_what_is_reloaded(lab: Lab) -> None:
     )
     lab.reload("three")
     assert [name for name, _, _ in lab.outcomes()] == ["three", "two", "one"]
-    assert host.plan_reload("one").uses == ()
+    plan = host.plan_reload("one")
+    assert plan.uses == () and "the record one was taken out of the file and ends" in plan.notes
     lab.reload("one")  # it is not in the file any more
     assert [name for name, _, _ in lab.outcomes()] == ["three", "two"]
     assert lab.log[-1] == "one v1 stop" and lab.name("one") not in sys.modules
@@ -190,7 +196,8 @@ def test_a_record_that_was_disabled_is_taken_away(lab: Lab) -> None:
     host = lab.open()
     kind = sys.modules[lab.name("one")].Tally
     lab.configure(extra=f"{{name: one, use: '{lab.use('one')}', enabled: false}}")
-    assert lab.reload().reloaded == ()
+    result = lab.reload()
+    assert (result.reloaded, result.notes) == ((), ("the record one is disabled now and ends",))
     assert lab.outcomes() == [("one", "disabled", "")]
     assert lab.log == ["one v1 start", "one v1 stop"]
     assert host.app_store.get(kind) is None and host.snapshot.services == ()

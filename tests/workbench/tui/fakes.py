@@ -15,6 +15,8 @@ import msgspec
 from textual.app import App
 from textual.pilot import Pilot
 
+from workflows_core.engine.reconciliation import ReconcileRequest
+from workflows_core.engine.recovery import Preview
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
 from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import NotFound
@@ -24,6 +26,7 @@ from workflows_core.model import (
     Artifact,
     Cause,
     Decision,
+    Definition,
     FrameView,
     LogLine,
     RunState,
@@ -237,11 +240,15 @@ class FakeClient:
         self.owner = owner
         self.who = who
         self.views: dict[str, RunView] = {view.run_id: view for view in views}
+        self.versions: dict[tuple[str, str], tuple[Definition, str]] = {}
         self.launched: list[LaunchRequest] = []
         self.cancelled: list[str] = []
         self.deleted: list[str] = []
         self.decided: list[DecideRequest] = []
         self.resumed: list[tuple[str, str, int]] = []
+        self.previews: dict[str, Preview] = {}
+        self.recovered: list[str] = []
+        self.reconciled: list[ReconcileRequest] = []
         self.artifacts: dict[tuple[str, str], Artifact] = {}
         self.viewed: list[str] = []
         self.failures: dict[str, Exception] = {}
@@ -289,8 +296,32 @@ class FakeClient:
             raise NotFound(f"no run is called {run_id}")
         return summary_of(self.views[run_id])
 
+    def keep_version(self, name: str, script: str, at: int = NOW) -> Definition:
+        """Put a version into the library."""
+        saved = Definition(owner="os:1000", name=name, version=sha256(script.encode()), saved_at=at)
+        self.versions.setdefault((name, saved.version), (saved, script))
+        return self.versions[name, saved.version][0]
+
+    async def library(self) -> list[Definition]:
+        await self._called("library")
+        return sorted((saved for saved, _ in self.versions.values()), key=lambda it: (it.name, -it.saved_at))
+
+    async def definition(self, name: str, version: str) -> tuple[Definition, str]:
+        await self._called("definition")
+        if (name, version) not in self.versions:
+            raise NotFound(f"there is no saved version {name}@{version[:12]}")
+        return self.versions[name, version]
+
+    async def save(self, name: str, script: str) -> Definition:
+        await self._called("save")
+        return self.keep_version(name, script)
+
     def owner_pid(self) -> int | None:
         return 4711
+
+    async def start_hosting(self) -> bool:
+        await self._called("start_hosting")
+        return self.owner
 
     async def resolve(self, run: str) -> str:
         await self._called("resolve")
@@ -341,6 +372,31 @@ class FakeClient:
         self.resumed.append((run_id, step_id, attempt))
         self.change(run_id, state=RunState.RUNNING, waiting=None)
         return Outcome(status="applied", message=f"{step_id} is resumed")
+
+    async def preview(self, run_id: str) -> Preview:
+        await self._called("preview")
+        return self.previews.get(run_id, Preview())
+
+    async def recover(self, run_id: str) -> Outcome:
+        await self._called("recover")
+        self.recovered.append(run_id)
+        self.change(run_id, state=RunState.RUNNING, waiting=None)
+        return Outcome(status="applied", message=f"run {run_id} is being recovered")
+
+    async def reconcile(self, request: ReconcileRequest) -> Outcome:
+        """The step is settled; with the last one the run is recoverable."""
+        await self._called("reconcile")
+        self.reconciled.append(request)
+        view = self.views[request.run_id]
+        steps = tuple(
+            msgspec.structs.replace(step, status=StepStatus.COMPLETED, response_frame=9, badge="attested")
+            if step.step_id == request.step_id
+            else step
+            for step in view.steps
+        )
+        left = any(step.unsettled for step in steps)
+        self.change(view.run_id, steps=steps, state=view.state if left else RunState.RECOVERABLE)
+        return Outcome(status="applied", message=f"{request.step_id} is settled")
 
     async def launch(self, request: LaunchRequest) -> LaunchOutcome:
         await self._called("launch")

@@ -34,7 +34,7 @@ from workbench.tui.widgets.run_rows import (
     SourceRows,
     SourceText,
     after,
-    artifacts_of,
+    captures_of,
     evidence_of,
     loudest,
 )
@@ -157,8 +157,8 @@ def test_a_failed_step_says_why_without_being_opened() -> None:
 def test_an_opened_step_shows_child_run_thread_task_and_output() -> None:
     rows = StepRows(completed_run(), NOW, {"evidence@1"})
     lines = texts(rows)
-    labels = [line.split()[0] for line in lines[1:4]]
-    assert labels == ["child", "thread", "task"]
+    labels = [line.split()[0] for line in lines[1:5]]
+    assert labels == ["agent", "child", "thread", "task"]
     assert any('"product": "Synthetic soap"' in line for line in lines)
     assert any('"verdict": "pass"' in line for line in lines)
 
@@ -279,14 +279,14 @@ def test_a_frame_that_is_not_there_cannot_be_opened() -> None:
 
 
 def test_evidence_and_artifacts_exist_only_with_content() -> None:
-    assert evidence_of(completed_run()) == [] == artifacts_of(completed_run())
+    assert evidence_of(completed_run()) == [] == captures_of(completed_run())
     steps = (
         make_step("a", evidence={"tokens": 3}),
         make_step("b", kind=StepKind.CAPTURE, artifact_version="v1"),
     )
     run = make_run(steps=steps)
     assert evidence_of(run) == [("a", {"tokens": 3})]
-    assert artifacts_of(run) == [("b", {"artifact_version": "v1", "output": {"verdict": "pass"}})]
+    assert [step.step_id for step in captures_of(run)] == ["b"]
     rows = SectionRows(evidence_of(run))
     assert texts(rows) == ["a", "  {", '    "tokens": 3', "  }"]
     assert rows.copied(0) == rows.copied(2) == ("a", '{\n  "tokens": 3\n}')
@@ -327,8 +327,9 @@ def test_copied_json_is_the_value(value: Any) -> None:
 def test_the_header_says_state_since_when_last_progress_and_identity() -> None:
     lines = [text(line) for line in header_lines(running_run(), NOW, 76)]
     assert lines[0] == "● running for 10 s · last progress 3 s ago"
-    assert lines[1].startswith("  wr_00000000000000b2 · script ")
-    assert "started 2026-07-01 11:59:50 +0000" in lines[2]
+    assert lines[1] == "  It waits for claims; formula waits for a place."
+    assert lines[2].startswith("  wr_00000000000000b2 · script ")
+    assert lines[3] == "  started 2026-07-01 11:59:50 +0000"
 
 
 def test_the_header_says_why_a_run_failed_and_where() -> None:

@@ -212,14 +212,14 @@ async def test_a_tab_is_reached_with_a_click(runs_app: MakeApp) -> None:
 async def test_artifacts_and_evidence_appear_only_with_content(runs_app: MakeApp) -> None:
     steps = (
         make_step("a", evidence={"tokens": 3}),
-        make_step("b", kind=StepKind.CAPTURE, artifact_version="v1"),
+        make_step("b", kind=StepKind.CAPTURE, artifact_version="abcdefghi", input={"path": "report.md"}),
     )
     app = runs_app(completed_run("wr_1"), make_run("wr_2", steps=steps, created_at=NOW))
     async with app.run_test(size=WIDE) as pilot:
         text = await press(pilot)
         assert "Artifacts 1  Evidence 1  Result" in text
         text = await press(pilot, "5")
-        assert '"artifact_version": "v1"' in text
+        assert "report.md" in text and "abcdefg " in text
         text = await press(pilot, "6")
         assert '"tokens": 3' in text
         text = await press(pilot, "down")

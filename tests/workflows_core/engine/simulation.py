@@ -210,6 +210,14 @@ class World:
             except (WorkflowError, Crash):
                 pass
 
+    async def ordered(self, moves: list[str]) -> None:
+        """Do exactly these moves, by their names."""
+        for name in moves:
+            try:
+                await getattr(self, name)()
+            except (WorkflowError, Crash):
+                pass
+
     # Afterwards.
 
     async def bring_to_an_end(self) -> None:
@@ -291,6 +299,22 @@ class Clock:
         import time
 
         return time.time_ns() + self.offset
+
+
+MOVE_NAMES = ("launch", "command", "rest", "crash", "shut_down", "kill_worker", "refuse_writes", "jump")
+
+
+async def ordered(moves: list[str], seed: int, folder: Path, clock: Clock) -> Counter[str]:
+    """Do the moves in this order, bring every run to an end, and audit."""
+    world = World(seed, folder, clock)
+    try:
+        await world.launch()
+        await world.ordered(moves)
+        clock.offset = 0
+        await world.bring_to_an_end()
+    finally:
+        await world.close()
+    return world.audit()
 
 
 async def simulate(seed: int, folder: Path, clock: Clock, moves: int = 40) -> Counter[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,18 @@ from workflows_core.engine.service import WorkflowService
 from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import (
     Conflict,
+    Incompatible,
     LimitExceeded,
     NotFound,
     NotPermitted,
     QuotaReached,
     ScriptRefused,
+    StoreFailed,
     UsageError,
 )
 from workflows_core.jsontext import sha256
 from workflows_core.model import RunState, RunView, StepStatus
+from workflows_core.store.reader import StoreReader
 
 from .fakes import Fails, FakeRuns, NeedsInput, crash, end, request, service, settle
 
@@ -117,6 +121,49 @@ async def test_a_recovery_reads_the_kept_bytes_and_not_the_file(tmp_path: Path) 
     assert view.state is RunState.COMPLETED, view.cause
     assert view.result["length"] == len(REPORT)
     assert runs.reads == ["report.md"]
+
+
+async def test_bytes_that_were_changed_after_the_approval_are_never_consumed(tmp_path: Path) -> None:
+    runs = FakeRuns(interactive=True)
+    runs.files["report.md"] = (REPORT, "text/markdown")
+    async with service(tmp_path, runs) as engine:
+        launched = await engine.launch(request(FILE), runs)
+        view = await reach(engine, launched.run_id, runs, RunState.WAITING_APPROVAL)
+        connection = sqlite3.connect(tmp_path / "w.sqlite")
+        connection.execute("UPDATE captures SET body = ?, size = 9", (b"# Changed",))
+        connection.commit()
+        connection.close()
+        reader = await StoreReader.open(tmp_path / "w.sqlite")
+        assert reader is not None
+        with pytest.raises(StoreFailed, match="are not those that were captured"):
+            await reader.artifact(view.run_id, "c")
+        await reader.close()
+        await approve(engine, view, runs)
+        view = await settle(engine, view.run_id, runs)
+        assert view.state is RunState.FAILED
+        assert view.cause is not None
+        assert view.cause.code == "capture_damaged"
+        with pytest.raises(Conflict, match="not those that were approved"):
+            await engine.read_artifact(view.run_id, sha256(REPORT), 0, runs)
+    assert len(runs.admitted) == 1
+
+
+async def test_a_script_that_was_changed_after_the_approval_is_never_recovered(tmp_path: Path) -> None:
+    runs = FakeRuns(interactive=True)
+    runs.files["report.md"] = (REPORT, "text/markdown")
+    async with service(tmp_path, runs) as engine:
+        launched = await engine.launch(request(FILE), runs)
+        view = await reach(engine, launched.run_id, runs, RunState.WAITING_APPROVAL)
+        await crash(engine)
+    connection = sqlite3.connect(tmp_path / "w.sqlite")
+    connection.execute("UPDATE contents SET body = ? WHERE hash = ?", (b"return 'other';", view.script_hash))
+    connection.commit()
+    connection.close()
+    async with service(tmp_path, runs) as engine:
+        with pytest.raises(Incompatible, match="script is missing or was changed"):
+            await approve(engine, view, runs)
+        assert (await engine.inspect(view.run_id, runs)).receipts == ()
+    assert len(runs.admitted) == 1
 
 
 @pytest.mark.parametrize(

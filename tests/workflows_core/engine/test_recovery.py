@@ -11,10 +11,11 @@ import pytest
 
 from extension_api import ExtensionData, ExtensionRuntimeDeps
 from workflows_core.engine.service import WorkflowService
-from workflows_core.errors import Conflict, Incompatible
+from workflows_core.errors import Conflict, Incompatible, StoreFailed
 from workflows_core.journal.frames import verify_chain
 from workflows_core.limits import engine_config
 from workflows_core.model import RunState, RunView
+from workflows_core.store.base import Batch
 
 from .fakes import Crash, CrashingStore, FakeRuns, crash, end, request, service, settle
 
@@ -274,8 +275,6 @@ async def test_a_spent_budget_is_said_and_ends_failed(tmp_path: Path) -> None:
         assert record is not None
         import msgspec
 
-        from workflows_core.store.base import Batch
-
         spent = msgspec.structs.replace(record, revision=record.revision + 1, used=600_000_000)
         engine.store.commit(run_id, Batch(record=spent))
         preview = await engine.preview(run_id, runs)
@@ -295,3 +294,54 @@ async def test_only_a_recoverable_run_is_recovered(tmp_path: Path) -> None:
             await engine.recover(launched.run_id, runs)
         with pytest.raises(Conflict):
             await engine.resume(launched.run_id, "p", 1, runs)
+
+
+async def test_a_refused_write_at_each_commit_leaves_a_stated_condition(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    _, boundaries = await run_until_crash(tmp_path / "whole", runs, None)
+    commits = sum(name.startswith("before") for name in boundaries)
+    for at in range(1, commits):
+        runs = FakeRuns()
+        stores: list[RefusingStore] = []
+
+        def open_store(path: Path, at: int = at, stores: list[RefusingStore] = stores) -> RefusingStore:
+            stores.append(RefusingStore(path, at))
+            return stores[-1]
+
+        engine = WorkflowService(
+            engine_config({"storage_path": str(tmp_path / str(at) / "w.sqlite")}),
+            store=open_store,
+            inbox_seconds=60,
+        )
+        await engine.start(ExtensionRuntimeDeps(app_store=ExtensionData("app")))
+        try:
+            launched = await engine.launch(request(SCRIPT), runs)
+            await settle(engine, launched.run_id, runs)
+            async with asyncio.timeout(10):
+                while (view := await engine.inspect(launched.run_id, runs)).state is RunState.RUNNING:
+                    await asyncio.sleep(0.005)
+            if view.state is RunState.QUEUED:
+                pytest.fail("a run that nobody works on stays queued")
+            if view.state is RunState.RECOVERABLE:
+                assert view.cause is not None
+                assert "disk is full" in view.cause.message
+                view = await recovered(engine, launched.run_id, runs)
+            assert view.state in (RunState.COMPLETED, RunState.NEEDS_RECONCILIATION), (at, view.cause)
+            assert all(count == 1 for count in asked(runs).values()), at
+        finally:
+            await engine.stop()
+            await end(runs)
+
+
+class RefusingStore(CrashingStore):
+    """Refuses exactly one commit, the ``at``-th after the launch, as a full disk would."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        super().__init__(path)
+        self._left = at
+
+    def commit(self, run_id: str, batch: Batch) -> None:
+        self._left -= 1
+        if self._left == 0:
+            raise StoreFailed("the disk is full")
+        super().commit(run_id, batch)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from .simulation import Clock, simulate
+from .simulation import MOVE_NAMES, Clock, ordered, simulate
 
 CI_SEEDS = 12
 SOAK_SEEDS = 10_000
@@ -35,6 +38,16 @@ async def test_no_seed_loses_or_repeats_anything(
     each = CI_SEEDS // 4
     states = await _simulate(range(part * each, (part + 1) * each), tmp_path, monkeypatch)
     assert sum(states.values()) > each
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.sampled_from(MOVE_NAMES), max_size=14), st.integers(0, 2**32))
+def test_commands_crashes_and_clock_jumps_in_any_order(moves: list[str], seed: int) -> None:
+    clock = Clock()
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr("workflows_core.model.time", clock)
+        states = asyncio.run(ordered(moves, seed, Path(folder), clock))
+    assert sum(states.values()) >= 1
 
 
 @pytest.mark.soak

@@ -333,6 +333,22 @@ return r.output;
         assert debugger.breakable(1) is None
 
 
+async def test_a_frame_of_several_calls_is_emitted_with_its_last_one() -> None:
+    script = """\
+const a = 1;
+log('first');
+const b = 2;
+const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: b});
+return r.output;
+"""
+    frames = await record(script)
+    assert [call["op"] for call in parse(frames[1].body)["calls"]] == ["log", "agent"]
+    async with opened(script, frames) as debugger:
+        moment = await debugger.go_to_frame(1)
+        assert (moment.line, values(moment)) == (4, {"a": 1, "b": 2, "r": UNASSIGNED})
+        assert where(await debugger.go_to_statement(3)) == ("statement", 0, 3, 3)
+
+
 async def test_a_failed_call_and_its_catch() -> None:
     def fail(call: dict[str, Any]) -> Any:
         raise Fails("no luck")

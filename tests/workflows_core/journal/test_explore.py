@@ -91,9 +91,7 @@ async def test_answers_never_come_before_what_they_wait_for() -> None:
     assert [one.label for one in recorded] == ["a1", "b1", "a2", "b2"]
     found = await explore_orders(script, frames)
     assert found.changed == ()
-    assert (
-        found.exist == count_orders(recorded) == 5
-    )
+    assert found.exist == count_orders(recorded) == 5
     assert found.ran == 5
 
 

@@ -347,6 +347,8 @@ def test_differences_are_empty_exactly_for_equal_values(left: Any, right: Any) -
 def test_differences_tell_a_missing_key_from_null() -> None:
     (found,) = differences({"a": None}, {})
     assert (found.path, found.recorded, found.now) == ("a", None, {"$type": "missing"})
+    (found,) = differences({}, {"a": {"b": 1}})
+    assert (found.path, found.recorded, found.now) == ("a", {"$type": "missing"}, {"b": 1})
 
 
 async def test_answers_in_another_order_replay_as_recorded() -> None:

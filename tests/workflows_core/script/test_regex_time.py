@@ -71,6 +71,11 @@ def test_flags_change_what_overlaps() -> None:
     assert exponential_part(r"(.|\n)+$", "s") == r"(.|\n)+"
 
 
+@pytest.mark.parametrize("pattern", [r"a\p{", r"(\p{a+)+", r"[\P{x]", r"\u{", r"\k<a", "(?<a", "[a"])
+def test_what_never_closes_is_given_up_on(pattern: str) -> None:
+    assert exponential_part(pattern, "v") is None
+
+
 @given(
     st.text(alphabet="ab()[]{}*+?|\\^$.-,:=!<>dwsux0123pk", max_size=40),
     st.sampled_from(["", "i", "v", "su"]),

@@ -14,7 +14,7 @@ from workflows_core.errors import Deleted, NotFound, WorkflowError
 from workflows_core.model import RunSummary
 
 from ... import words
-from ...drafts import LaunchForm
+from ...drafts import LaunchForm, VersionDraft
 from ...scripts import script_name
 from .. import keymap
 from ..messages import RunsChanged, Tick
@@ -28,8 +28,10 @@ from .author_checks import Checked, Checker, engine_settings
 from .author_dialogs import Picker
 from .author_editors import EditorColumn, OpenFile
 from .author_files import Files
+from .author_forecast import Forecast, Subject, own_names, quota
 from .author_launch import LaunchPane, StubChoice
 from .author_launcher import confirm_real, prepare, send, stub_choices
+from .author_library import Library
 from .author_outside import edit_outside
 from .author_scripts import ScriptList, ScriptRows
 from .base import Column, WorkbenchScreen
@@ -51,7 +53,9 @@ class AuthorScreen(WorkbenchScreen):
         self._pane = LaunchPane(unicode=self.unicode, id="launch")
         self._files = Files(self, self._column, self._list_scripts)
         self._checker = Checker(self, self.context.workspace, self._check, self._subject, self._checked)
+        self._library = Library(self, self._column, self._files)
         self._runs = Refresher(self, self._read_run, "run")
+        self._forecast = Forecast(self, self._show_facts)
         yield self._scripts
         yield self._column
         yield self._pane
@@ -68,6 +72,7 @@ class AuthorScreen(WorkbenchScreen):
         first = self.current is None
         await self._files.restore()
         await self._files.find()
+        await self._files.find_versions()
         await self._files.look_at_disk()
         self._runs.request()
         if first and self.current is not None and self.focused is self.home():
@@ -84,7 +89,8 @@ class AuthorScreen(WorkbenchScreen):
     # Scripts
 
     def _list_scripts(self) -> None:
-        files, found = self._column.files, self._files.found
+        found = self._files.found
+        files = [file for file in self._column.files if not isinstance(file.draft, VersionDraft)]
         key = self.workbench.key_label
         self._scripts.list.set_empty(f"None yet. Press {key('author.new')} for a first one.")
         self._scripts.set_rows(
@@ -92,6 +98,7 @@ class AuthorScreen(WorkbenchScreen):
                 (*found.scripts, *(file.path for file in files if file.path not in found.scripts)),
                 current=self.current.path if self.current is not None else None,
                 dirty=[file.path for file in files if file.draft.dirty],
+                versions=self._files.versions,
                 unicode=self.unicode,
             )
         )
@@ -110,12 +117,12 @@ class AuthorScreen(WorkbenchScreen):
 
     @work(group="open", exit_on_error=False)
     async def _go_to(self, path: Path) -> None:
-        file = await self._files.open(path)
+        file = await self._library.open(path)
         self.reveal("centre")
         file.editor.focus()
 
     def _listed(self) -> Path | None:
-        """The script under the cursor of the list, where the list has the focus."""
+        """The script or version under the cursor of the list, where the list has the focus."""
         rows, index = self._scripts.list.rows, self._scripts.list.current_index
         if not self._scripts.list.has_focus or index is None or not isinstance(rows, ScriptRows):
             return None
@@ -143,8 +150,10 @@ class AuthorScreen(WorkbenchScreen):
     @work(group="ask", exclusive=True, exit_on_error=False)
     async def action_edit_outside(self) -> None:
         path = self._listed()
-        file = await self._files.open(path) if path is not None else self.current
-        if file is not None and (not file.draft.dirty or await self._files.save(file)):
+        file = await self._library.open(path) if path is not None else self.current
+        if file is not None and isinstance(file.draft, VersionDraft):
+            self.workbench.notice(f"{file.label} has no file. Save the text as a script first.")
+        elif file is not None and (not file.draft.dirty or await self._files.save(file)):
             edit_outside(self.app, file.draft.path)
             await self._files.look_at_disk()
 
@@ -157,6 +166,19 @@ class AuthorScreen(WorkbenchScreen):
         if file is not None and await self._files.save(file):
             self.workbench.notice(f"{file.path} is saved.")
 
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_save_version(self) -> None:
+        """Save what stands there as a version of the library; errors of the check stop it."""
+        file = self.current
+        checked = await self._checked_now("saved") if file is not None else None
+        if file is not None and checked is not None:
+            await self._library.save(file, checked.text)
+            self._show_facts()
+
+    @work(group="ask", exclusive=True, exit_on_error=False)
+    async def action_compare(self) -> None:
+        await self._library.compare(self._listed())
+
     # The shown script
 
     @on(EditorColumn.Shown)
@@ -168,10 +190,11 @@ class AuthorScreen(WorkbenchScreen):
         if file is not None:
             form = self._files.session.forms.get(str(file.path), LaunchForm())
             self._pane.show_form(form, self._stub_choices(file))
-            self._show_facts(file)
+            self._show_facts()
             self._show_standing()
             self._checker.start()
             self._runs.request()
+            self._forecast.request()
         self._files.remember()
         self.refresh_bindings()
 
@@ -183,6 +206,13 @@ class AuthorScreen(WorkbenchScreen):
         message.stop()
         if message.turned:
             self._list_scripts()
+            draft = message.file.draft
+            if isinstance(draft, VersionDraft):
+                self._show_facts()
+                if draft.dirty and draft.saved is not None:
+                    self.workbench.notice(
+                        f"What stands here is a working copy now; {draft.label} stays as it is."
+                    )
         self._changed(message.file)
 
     @on(LaunchPane.Changed)
@@ -190,6 +220,7 @@ class AuthorScreen(WorkbenchScreen):
         message.stop()
         if self.current is not None:
             self._files.session.forms[str(self.current.path)] = self._pane.form
+            self._forecast.request()
             self._changed(self.current)
 
     def _changed(self, file: OpenFile) -> None:
@@ -241,16 +272,46 @@ class AuthorScreen(WorkbenchScreen):
         if file is not None:
             self._column.show_checked(file, checked)
             self._column.mark(file)
-            self._show_facts(file)
+            self._show_facts()
+            self._forecast.request()
             self._list_scripts()
             self._files.remember()
 
-    def _show_facts(self, file: OpenFile) -> None:
+    def _show_facts(self) -> None:
+        file = self.current
+        if file is None:
+            return
         try:
-            ceiling = engine_settings(self.context.workspace).limits.max_calls
+            limits = engine_settings(self.context.workspace).limits
         except WorkflowError:
-            ceiling = 0  # a check says what is wrong
-        self._pane.show_facts(file.checked.bound if file.checked is not None and ceiling else None, ceiling)
+            limits = None  # a check says what is wrong
+        owners = own_names(self.context.workspace.config.auth.mode)
+        self._pane.show_facts(
+            file.checked.bound if file.checked is not None and limits is not None else None,
+            limits.max_calls if limits is not None else 0,
+            version=self._library.standing(file),
+            expected=self._forecast.expected,
+            quota=quota(self.workbench.book.newest, limits, owners) if limits is not None else None,
+        )
+
+    def forecast_subject(self) -> Subject | None:
+        """What a launch of the shown script would be, as far as earlier runs of it can be told by that."""
+        file = self.current
+        if file is None:
+            return None
+        return Subject(script_name(file.draft.path), file.draft.text, self._pane.form.real)
+
+    async def _checked_now(self, act: str) -> Checked | None:
+        """Check; where there are errors, show them, say that it was not ``act`` and return None."""
+        async with self.busy("checking"):
+            checked = await self._checker.now()
+        if checked is not None and checked.errors:
+            self.reveal("centre")
+            self._column.problem_list.focus()
+            count = words.count(checked.errors, "error")
+            self.workbench.notice(f"Not {act}: the script has {count}.", severity="warning")
+            return None
+        return checked
 
     def action_check(self) -> None:
         self._checker.start()
@@ -306,19 +367,15 @@ class AuthorScreen(WorkbenchScreen):
                 f"Not launched: the arguments are not usable, {read.error}", severity="warning"
             )
             return
-        async with self.busy("checking"):
-            checked = await self._checker.now()
-        if checked is None:
+        if not await self._library.loaded(file):
+            self._show_facts()
             return
-        if checked.errors:
-            self.reveal("centre")
-            self._column.problem_list.focus()
-            count = words.count(checked.errors, "error")
-            self.workbench.notice(f"Not launched: the script has {count}.", severity="warning")
+        checked = await self._checked_now("launched")
+        if checked is None:
             return
         settings = engine_settings(self.context.workspace)
         form = self._pane.form
-        launch = await prepare(self.context, file.draft.path, form, checked.text, read.value, settings)
+        launch = await prepare(self.context, file.draft, form, checked.text, read.value, settings)
         if form.real and not await confirm_real(self.app.push_screen_wait, launch, checked.bound):
             return
         async with self.busy("launching"):
@@ -374,6 +431,7 @@ class AuthorScreen(WorkbenchScreen):
 
     def on_runs_changed(self, message: RunsChanged) -> None:
         self._runs.request()
+        self._forecast.request()
 
     def on_tick(self, message: Tick) -> None:
         self._show_standing()
@@ -389,6 +447,15 @@ class AuthorScreen(WorkbenchScreen):
         yield Command("close", "Close the script", self.action_close_file, key("author.close"))
         yield Command(
             "edit in $EDITOR", "Open the script in $EDITOR", self.action_edit_outside, key("author.outside")
+        )
+        yield Command(
+            "save version",
+            "Save the text as a version of the library",
+            self.action_save_version,
+            key("author.save_version"),
+        )
+        yield Command(
+            "compare", "Compare with another script or version", self.action_compare, key("author.compare")
         )
         yield Command("stubs", "Choose the stub set of the next launch", self._choose_stubs)
         yield Command("show run", "Go to the script's last run", self.action_show_run)

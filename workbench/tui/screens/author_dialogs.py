@@ -16,24 +16,30 @@ from .dialogs import Answer, Dialog, Modal
 
 
 class NameDialog(Modal[str | None]):
-    """Asks for the name of a new script. The result is what was typed, or None."""
+    """Asks for a name, by default that of a new script. The result is what was typed, or None."""
 
     BINDINGS = keymap.bindings("dialog")
-    TITLE = "New script"
 
-    def __init__(self, suggestion: str) -> None:
+    def __init__(
+        self,
+        suggestion: str,
+        *,
+        title: str = "New script",
+        text: str = "Writes NAME.workflow.js and NAME.stubs.yaml into the workspace. No file is replaced.",
+    ) -> None:
         super().__init__(id="name-dialog")
         self._suggestion = suggestion
+        self._title = title
+        self._text = text
 
     def content(self) -> Iterable[Widget]:
         yield TextBlock()
         yield Field(self._suggestion)
 
     def on_mount(self) -> None:
-        self.query_one(TextBlock).show(
-            Span("Writes NAME.workflow.js and NAME.stubs.yaml into the workspace. No file is replaced."),
-        )
-        frame = self.query_one("#frame")
+        self.query_one(TextBlock).show(Span(self._text))
+        frame = self.query_one("#frame", Pane)
+        frame.set_title(self._title)
         frame.styles.width, frame.styles.height = 60, "auto"
         field = self.query_one(Field)
         field.styles.margin = (1, 0)

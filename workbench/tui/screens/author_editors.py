@@ -17,7 +17,7 @@ from workflows_core.model import RunView
 from workflows_core.script.problem import Problem, apply_fix
 
 from ... import words
-from ...drafts import Draft, OnDisk
+from ...drafts import Draft, OnDisk, VersionDraft
 from ..widgets.bars import LineBar
 from ..widgets.choice import Choice
 from ..widgets.editor import ScriptEditor
@@ -51,6 +51,11 @@ class OpenFile:
     repeated: bool = False
     #: The state of the file on disk that the person has been told.
     told: OnDisk = OnDisk.SAME
+
+    @property
+    def label(self) -> str:
+        """What the tabs and titles call it."""
+        return self.draft.label if isinstance(self.draft, VersionDraft) else self.path.name
 
     @property
     def problems(self) -> Sequence[Problem]:
@@ -211,14 +216,17 @@ class EditorColumn(Vertical):
         """Name, unsaved changes and the state of the file in the pane's title and in the tabs."""
         dot = " ●" if self._unicode else " *"
         pane = self.query_one("#editor-pane", Pane)
-        labels = [file.path.name + (dot if file.draft.dirty else "") for file in self.files]
+        labels = [file.label + (dot if file.draft.dirty else "") for file in self.files]
         if self.current is None:
             pane.set_title("Editor", "")
             self.query_one(FileTabs).show((), 0)
             return
         index = self.files.index(self.current)
         notes = {OnDisk.CHANGED: "  changed on disk", OnDisk.GONE: "  not on disk", OnDisk.SAME: ""}
-        pane.set_title(labels[index] + notes[self.current.told])
+        note = notes[self.current.told]
+        if isinstance(self.current.draft, VersionDraft) and self.current.draft.attached:
+            note = "  read-only until edited"
+        pane.set_title(labels[index] + note)
         self.query_one(FileTabs).show(labels, index)
 
     @on(TextArea.SelectionChanged)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workflows_core.errors import Conflict, WorkflowError
+from workflows_core.errors import Conflict, UsageError, WorkflowError
 
-from ...drafts import AuthorSession, Draft, OnDisk, OpenScript, read_file
-from ...scripts import write_starter
+from ...drafts import AuthorSession, Draft, LaunchForm, OnDisk, OpenScript, VersionDraft, read_file
+from ...scripts import script_file, write_starter
 from . import author_dialogs as ask
 from .author_editors import EditorColumn, OpenFile
-from .author_scripts import Found, find_scripts
+from .author_scripts import Found, find_scripts, version_path
 from .base import WorkbenchScreen
 
 if TYPE_CHECKING:
+    from workflows_core.model import Definition
+
     from ...workspace import Workspace
 
 
 class Files:
-    """The scripts of the workspace that are found and open. Paths are relative to the workspace.
+    """The scripts and saved versions that are found and open. Paths are relative to the workspace.
 
     ``changed`` is called when a script was found, opened, saved or closed, so that lists can be drawn again.
     """
@@ -33,6 +35,8 @@ class Files:
         self._restored = False
         self.session = AuthorSession()
         self.found = Found()
+        #: The saved versions, by name and newest first.
+        self.versions: Sequence[Definition] = ()
 
     @property
     def _workspace(self) -> Workspace:
@@ -61,6 +65,15 @@ class Files:
 
     async def _reopen(self, remembered: OpenScript) -> None:
         path = Path(remembered.path)
+        if remembered.version is not None:
+            name, _, version = remembered.version.rpartition("@")
+            file = await self._column.open(path, VersionDraft(self._root, name, version))
+            if remembered.unsaved:
+                file.editor.load_text(remembered.unsaved)
+                file.draft.text = remembered.unsaved
+            await self.load(file)
+            file.editor.go_to(remembered.line, remembered.column)
+            return
         try:
             draft = await asyncio.to_thread(Draft.open, self._root / path)
         except WorkflowError as error:
@@ -82,6 +95,7 @@ class Files:
                 line=file.editor.cursor_location[0] + 1,
                 column=file.editor.cursor_location[1] + 1,
                 unsaved=file.draft.text if file.draft.dirty else None,
+                version=file.draft.definition if isinstance(file.draft, VersionDraft) else None,
             )
             for file in self._column.files
         ]
@@ -99,6 +113,44 @@ class Files:
         """Look again which scripts and stub sets there are."""
         self.found = await asyncio.to_thread(find_scripts, self._root)
         self._changed()
+
+    async def find_versions(self) -> None:
+        """Look again which versions are saved, and load those that are open and could not be loaded before."""
+        try:
+            saved = await self._screen.context.client.library()
+        except WorkflowError as error:
+            self._screen.workbench.failure(error)
+        else:
+            # The same version of two owners is one script.
+            self.versions = tuple({version_path(item): item for item in saved}.values())
+        for file in self._column.files:
+            await self.load(file)
+        self._changed()
+
+    async def open_version(self, version: Definition) -> OpenFile:
+        """Show a saved version; one that cannot be loaded is open too, and says why."""
+        path = version_path(version)
+        file = self._column.file_of(path)
+        if file is None:
+            draft = VersionDraft(self._root, version.name, version.version)
+            file = await self._column.open(path, draft)
+            await self.load(file)
+        self._column.show(file)
+        return file
+
+    async def load(self, file: OpenFile) -> None:
+        """Load the script of an open version where it is not loaded; ``failure`` of its draft says why it is not."""
+        draft = file.draft
+        if not isinstance(draft, VersionDraft) or draft.saved is not None:
+            return
+        try:
+            _, script = await self._screen.context.client.definition(draft.name, draft.version)
+            draft.load(script)
+        except WorkflowError as error:
+            draft.failure = error.message
+        if file.editor.text != draft.text:
+            file.editor.load_text(draft.text)
+        self._column.retitle()
 
     async def open(self, path: Path) -> OpenFile:
         """Show the script ``path``, opened where it was not. Raises UsageError or LimitExceeded."""
@@ -133,6 +185,8 @@ class Files:
 
     async def save(self, file: OpenFile) -> bool:
         """Save; where the file was changed elsewhere, ask. False where it was not saved. Raises StoreFailed."""
+        if isinstance(file.draft, VersionDraft):
+            return await self._save_as(file, file.draft)
         try:
             await asyncio.to_thread(file.draft.save)
         except Conflict:
@@ -142,6 +196,27 @@ class Files:
             if answer != "replace":
                 return False
             await asyncio.to_thread(file.draft.save, overwrite=True)
+        self._settled(file)
+        self.remember()
+        return True
+
+    async def _save_as(self, file: OpenFile, draft: VersionDraft) -> bool:
+        """Write what an opened version was made into to a new script file. Raises UsageError, StoreFailed."""
+        if not draft.dirty:
+            raise UsageError(
+                f"{draft.label} never changes and is kept in the library; there is nothing to save"
+            )
+        dialog = ask.NameDialog(
+            draft.name, title="Save as a script", text="Writes NAME.workflow.js. No file is replaced."
+        )
+        name = await self._screen.app.push_screen_wait(dialog)
+        if name is None:
+            return False
+        path = Path(script_file(name))
+        file.draft = await asyncio.to_thread(draft.save_as, self._root / path)
+        self.session.forms[str(path)] = self.session.forms.get(str(file.path), LaunchForm())
+        file.path = path
+        await self.find()
         self._settled(file)
         self.remember()
         return True
@@ -162,7 +237,7 @@ class Files:
     async def look_at_disk(self) -> None:
         """Reload the shown script where another program changed it; with unsaved changes only say so."""
         file = self._column.current
-        if file is None:
+        if file is None or isinstance(file.draft, VersionDraft):
             return
         found = await asyncio.to_thread(file.draft.on_disk)
         if found is OnDisk.CHANGED and not file.draft.dirty:

@@ -158,18 +158,32 @@ class LaunchPane(Pane):
 
     # What is said of the script and its run
 
-    def show_facts(self, bound: tuple[int, bool] | None, ceiling: int) -> None:
-        """Version, and how many Agent calls a run can make: ``bound`` as ``calls_bound`` gives it."""
-        line = "Version  working copy"
-        if bound is None:
-            self.query_one("#facts", TextBlock).show(Span(line, "quiet"))
-            return
-        calls, open_ended = bound
-        if open_ended or calls > ceiling:
-            text = f"up to {words.count(ceiling, 'call')}, which is the limit"
-        else:
-            text = f"up to {words.count(calls, 'call')}" if calls else "no Agent calls"
-        self.query_one("#facts", TextBlock).show(Span(line, "quiet"), Span(text, "quiet"))
+    def show_facts(
+        self,
+        bound: tuple[int, bool] | None,
+        ceiling: int,
+        *,
+        version: Sequence[Span] = (Span("Version  working copy", "quiet"),),
+        expected: int | None = None,
+        quota: Span | None = None,
+    ) -> None:
+        """What a launch would be: of which version, how many Agent calls, how long, and how many runs are active.
+
+        ``bound`` is as ``calls_bound`` gives it, ``expected`` in microseconds; what is not known is left out.
+        """
+        lines = list(version)
+        if bound is not None:
+            calls, open_ended = bound
+            if open_ended or calls > ceiling:
+                text = f"up to {words.count(ceiling, 'call')}, which is the limit"
+            else:
+                text = f"up to {words.count(calls, 'call')}" if calls else "no Agent calls"
+            if expected is not None:
+                text += f" · ~{words.duration(expected)}"
+            lines.append(Span(text, "quiet"))
+        if quota is not None:
+            lines.append(quota)
+        self.query_one("#facts", TextBlock).show(*lines)
 
     def show_run(
         self, run: RunView | None, now: int, *, repeatable: bool = False, repeated: bool = False

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
 from workflows_core.errors import Deleted
 from workflows_core.limits import EngineConfig
 
 from ... import words
-from ...drafts import AuthorSession, LaunchForm, launch_key
+from ...drafts import AuthorSession, Draft, LaunchForm, VersionDraft, launch_key
 from ...scripts import script_name, stubs_beside
 from ..context import AppContext
 from .author_launch import StubChoice
 from .author_scripts import Found
 from .dialogs import Answer, Dialog
+
+if TYPE_CHECKING:
+    from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,8 @@ class Launch:
     name: str
     options: dict[str, Any]
     settings: EngineConfig
+    #: ``NAME@HASH`` of the saved version whose script this is.
+    definition: str | None = None
 
     @property
     def key(self) -> str:
@@ -40,6 +44,7 @@ class Launch:
             options=self.options,
             agents=self.settings.agents,
             of=self.settings.limits,
+            definition=self.definition,
         )
 
 
@@ -95,8 +100,11 @@ async def send(
 
 
 def _request(launch: Launch, request_id: str) -> LaunchRequest:
+    from workflows_core.engine.requests import LaunchRequest
+
     return LaunchRequest(
-        script=launch.script,
+        script=launch.script if launch.definition is None else "",
+        definition=launch.definition,
         args=launch.args,
         name=launch.name,
         request_id=request_id,
@@ -106,15 +114,17 @@ def _request(launch: Launch, request_id: str) -> LaunchRequest:
 
 async def prepare(
     context: AppContext,
-    script: Path,
+    draft: Draft,
     form: LaunchForm,
     text: str,
     args: dict[str, Any],
     settings: EngineConfig,
 ) -> Launch:
-    """Read what a launch needs. Raises UsageError or ConfigurationError in words."""
-    options = await asyncio.to_thread(launch_options, context, script, form)
-    return Launch(text, args, script_name(script), options, settings)
+    """Read what a launch needs; ``text`` is what was checked. Raises UsageError or ConfigurationError in words."""
+    options = await asyncio.to_thread(launch_options, context, draft.path, form)
+    version = isinstance(draft, VersionDraft) and text == draft.saved
+    definition = draft.definition if isinstance(draft, VersionDraft) and version else None
+    return Launch(text, args, script_name(draft.path), options, settings, definition)
 
 
 async def confirm_real(

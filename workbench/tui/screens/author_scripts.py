@@ -10,6 +10,8 @@ from typing import ClassVar, Final, NamedTuple
 
 from textual.binding import BindingType
 
+from workflows_core.model import Definition
+
 from ...scripts import SCRIPT_SUFFIX, STUBS_SUFFIX
 from .. import keymap
 from ..widgets.lines import Line, LineList, Span, fit
@@ -68,17 +70,19 @@ def _found(root: Path, scripts: Sequence[Path], stub_sets: Sequence[Path], *, cu
 
 
 class _Item(NamedTuple):
-    """A row of the tree: a folder, or a script with its ``path``."""
+    """A row of the tree: a heading or folder, a script with its ``path``, or a version of the library."""
 
     label: str
     depth: int
     path: Path | None
+    version: Definition | None = None
 
 
 class ScriptRows:
     """Scripts as a tree: those of the workspace's own folder first, the others under their folder.
 
     ``current`` is the open script that is shown, ``dirty`` those with unsaved changes; all paths are relative.
+    Where there are saved versions, they follow under ``library``, and ``version_path`` gives each a path.
     """
 
     def __init__(
@@ -87,9 +91,11 @@ class ScriptRows:
         *,
         current: Path | None = None,
         dirty: Collection[Path] = (),
+        versions: Sequence[Definition] = (),
         unicode: bool = True,
     ) -> None:
-        self._items: list[_Item] = []
+        self._items: list[_Item] = [_Item("workspace", 0, None)] if versions else []
+        base = 1 if versions else 0
         self._current = current
         self._dirty = frozenset(dirty)
         self._dot = "●" if unicode else "*"
@@ -98,24 +104,39 @@ class ScriptRows:
             parts = path.parts[:-1]
             if parts != folder:
                 folder = parts
-                self._items.append(_Item("/".join(parts) + "/", 0, None))
-            self._items.append(_Item(path.name.removesuffix(SCRIPT_SUFFIX), 1 if parts else 0, path))
+                self._items.append(_Item("/".join(parts) + "/", base, None))
+            label = path.name.removesuffix(SCRIPT_SUFFIX)
+            self._items.append(_Item(label, base + (1 if parts else 0), path))
+        if versions:
+            self._items.append(_Item("library", 0, None))
+            self._items += [_Item(item.name, 1, version_path(item), item) for item in versions]
 
     def __len__(self) -> int:
         return len(self._items)
 
     def path(self, index: int) -> Path | None:
-        """The script of a row, or None for a folder."""
+        """The path of a row's script or version, or None for a heading or folder."""
         return self._items[index].path
+
+    def version(self, index: int) -> Definition | None:
+        """The version of a row, or None for anything else."""
+        return self._items[index].version
 
     def row_id(self, index: int) -> str:
         item = self._items[index]
         return item.label if item.path is None else str(item.path)
 
     def line(self, index: int, width: int) -> Line:
-        label, depth, path = self._items[index]
+        label, depth, path, version = self._items[index]
         if path is None:
-            return [Span(label, "quiet")]
+            return [Span("  " * depth + label, "quiet")]
+        if version is not None:
+            room = max(4, width - 2 * depth - 2 - len(version.version[:7]))
+            name = "  " * depth + fit(label, room)
+            return [
+                Span(name, "accent" if path == self._current else ""),
+                Span(f"  {version.version[:7]}", "quiet"),
+            ]
         mark = f" {self._dot}" if path in self._dirty else ""
         text = fit("  " * depth + label, max(4, width - 2)).rstrip()
         return [Span(text, "accent" if path == self._current else ""), Span(mark, "strong")]
@@ -123,6 +144,11 @@ class ScriptRows:
     def text(self, index: int) -> str:
         item = self._items[index]
         return str(item.path) if item.path is not None else item.label
+
+
+def version_path(version: Definition) -> Path:
+    """What stands for a version where a script has its path: it ends in no script's suffix, so none is equal."""
+    return Path(f"{version.name}@{version.version}")
 
 
 class ScriptList(LineList):

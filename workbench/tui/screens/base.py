@@ -113,6 +113,7 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
     def __init__(self) -> None:
         super().__init__()
         self._refresher = Refresher(self, self.refresh_all, "refresh")
+        self._painted = False
 
     def on_mount(self) -> None:
         self.query_one(TopLine).show(self.workbench.standing)
@@ -123,9 +124,16 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
         if self.focused is None and (home := self.home()) is not None:
             home.focus()
 
-    def on_screen_resume(self) -> None:
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        if not self._painted:
+            # What is composed now is styled as it is mounted; doing it again delays the first paint.
+            event.refresh_styles = False
+            self.call_after_refresh(self._note_painted)
         self.query_one(TopLine).show(self.workbench.standing)
         self._refresher.request()
+
+    def _note_painted(self) -> None:
+        self._painted = True
 
     @on(ScreenTabs.Chosen)
     def _tab_chosen(self, message: ScreenTabs.Chosen) -> None:

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from .. import keymap
 from ..widgets.bars import KeyLine
 from ..widgets.choice import Choice
-from ..widgets.lines import LineList, Span, TextRows, wrap
+from ..widgets.lines import Line, LineList, Span, TextRows, wrap
 from ..widgets.pane import Field, Pane
 
 Result = TypeVar("Result")
@@ -50,8 +50,18 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
             here = chain.index(self.focused) if self.focused in chain else 0
             chain[(here + by) % len(chain)].focus()
 
+    def finish(self, result: Result | None) -> None:
+        """Close with ``result``. A key that comes while the dialog is already closing does nothing."""
+        if self.is_current:
+            self.dismiss(result)
+
     def action_dismiss_dialog(self) -> None:
-        self.dismiss(None)
+        self.finish(None)
+
+    def action_scroll_text(self, by: int) -> None:
+        """Scroll the dialog's text, where it is longer than the screen, while a choice has the focus."""
+        for lines in self.query("#text").results(LineList):
+            lines.scroll_to(y=lines.scroll_y + by, animate=False, force=True)
 
     def action_list_cursor(self, by: int) -> None:
         moved = self.moved_list()
@@ -81,6 +91,8 @@ class Dialog(Modal[str | None]):
     """
 
     BINDINGS = keymap.bindings("dialog")
+    #: The frame's width in cells where the terminal has that many.
+    WIDTH: ClassVar[int] = 72
 
     def __init__(self, title: str, text: str, answers: Sequence[Answer]) -> None:
         super().__init__()
@@ -99,7 +111,9 @@ class Dialog(Modal[str | None]):
         )
 
     def on_mount(self) -> None:
-        self.query_one("#frame", Pane).set_title(self._title)
+        frame = self.query_one("#frame", Pane)
+        frame.set_title(self._title)
+        frame.styles.width = self.WIDTH
         self._lay_out()
         self.query(Choice).first().focus()
 
@@ -108,14 +122,21 @@ class Dialog(Modal[str | None]):
 
     def _lay_out(self) -> None:
         """Break the text for the width there is; where it is taller than the screen, it scrolls."""
-        inner = max(20, min(72, self.size.width - 4) - 4)
-        lines = wrap(self._text, inner)
+        lines = self.text_lines(self.inner_width())
         room = max(1, self.size.height - 7)
         self._lines.styles.height = min(len(lines), room)
         self._lines.can_focus = len(lines) > room
-        self._lines.set_rows(TextRows([(Span(line),) for line in lines]))
+        self._lines.set_rows(TextRows(lines))
+
+    def inner_width(self) -> int:
+        """The cells that a line of the text has."""
+        return max(20, min(self.WIDTH, self.size.width * 94 // 100) - 4)
+
+    def text_lines(self, width: int) -> list[Line]:
+        """The text, broken for ``width`` cells."""
+        return [(Span(line),) for line in wrap(self._text, width)]
 
     @on(Choice.Pressed)
     def _answered(self, message: Choice.Pressed) -> None:
         message.stop()
-        self.dismiss(message.name)
+        self.finish(message.name)

@@ -17,7 +17,7 @@ from workflows_core.model import RunView
 
 from ... import words
 from ...review import Act, Decided, Outside, Waiting, consumers, decided, inbox, last_approved
-from ...review_copies import Copy, PrivateCopies, export, open_outside, suggested_name, viewer
+from ...review_copies import Copy, PrivateCopies, export, open_outside, viewer
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -29,7 +29,7 @@ from ..widgets.review_rows import DecidedRows, InboxRows
 from ..widgets.run_detail import copied_from
 from .base import Column, WorkbenchScreen
 from .dialogs import Answer, Dialog
-from .review_dialogs import TextDialog, approving, name_problem, reason_problem, rejecting
+from .review_dialogs import TextDialog, approving, export_dialog, reason_problem, rejecting
 from .review_subjects import Subjects
 
 #: Runs whose receipts the list of decisions shows, the newest.
@@ -142,6 +142,15 @@ class ReviewScreen(WorkbenchScreen):
         message.stop()
         self.reveal("output")
         self._detail.output.focus()
+
+    def show_run(self, run_id: str) -> None:
+        """Put the cursor on what ``run_id`` waits for, out of any filter."""
+        self._past = False
+        self._inbox.clear_filter()
+        self._fill()
+        found = next((item for item in self._waiting if item.run_id == run_id), None)
+        if found is not None:
+            self._inbox.list.go_to(found.id)
 
     def action_next_group(self) -> None:
         self._past = not self._past
@@ -382,15 +391,7 @@ class ReviewScreen(WorkbenchScreen):
         subject = self.subject
         if subject is None or subject.artifact is None:
             return
-        dialog = TextDialog(
-            "Export the exact bytes",
-            f"{words.kib(len(subject.artifact.body))} are written to a new file that only you can read. "
-            f"A relative name is in {self.context.workspace.root}.",
-            [Answer("no", "Do not export"), Answer("export", "Export")],
-            placeholder="file name",
-            check=name_problem,
-            value=suggested_name(subject.artifact),
-        )
+        dialog = export_dialog(subject.artifact, self.context.workspace.root)
         name = await self.app.push_screen_wait(dialog)
         if name is None:
             return

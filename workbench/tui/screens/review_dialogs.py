@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -11,11 +12,13 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from workflows_core.engine.waits import REASON_LENGTH
+from workflows_core.model import Artifact
 from workflows_core.script.steps import StepSite
 
 from ... import words
 from ...inert import inert
 from ...review import Progress
+from ...review_copies import suggested_name
 from .. import keymap
 from ..widgets.choice import Choice
 from ..widgets.lines import LineList, Span, TextRows, wrap
@@ -36,7 +39,6 @@ class TextDialog(Modal[str | None]):
 
     BINDINGS = keymap.bindings("dialog")
     DEFAULT_CSS = """
-    TextDialog > Pane#frame { width: 72; max-width: 94%; height: auto; max-height: 90%; }
     TextDialog #text { margin-bottom: 1; }
     TextDialog #problem { height: 1; color: $text-error; margin-bottom: 1; }
     TextDialog #answers { height: 1; }
@@ -98,7 +100,7 @@ class TextDialog(Modal[str | None]):
     def _answered(self, message: Choice.Pressed) -> None:
         message.stop()
         if message.name == self._answers[0].name:
-            self.dismiss(None)
+            self.finish(None)
             return
         text = self.field.value.strip()
         problem = self._check(text)
@@ -106,7 +108,7 @@ class TextDialog(Modal[str | None]):
         if problem:
             self.field.focus()
         else:
-            self.dismiss(text)
+            self.finish(text)
 
 
 def reason_problem(reason: str) -> str:
@@ -119,6 +121,19 @@ def reason_problem(reason: str) -> str:
 
 def name_problem(name: str) -> str:
     return "" if name else "Type the name of a new file."
+
+
+def export_dialog(artifact: Artifact, folder: Path) -> TextDialog:
+    """Asks for the name of the new file that the exact bytes go to; a relative one is in ``folder``."""
+    return TextDialog(
+        "Export the exact bytes",
+        f"{words.kib(len(artifact.body))} are written to a new file that only you can read. "
+        f"A relative name is in {folder}.",
+        [Answer("no", "Do not export"), Answer("export", "Export")],
+        placeholder="file name",
+        check=name_problem,
+        value=suggested_name(artifact),
+    )
 
 
 def object_of(subject: Subject, progress: Progress) -> str:

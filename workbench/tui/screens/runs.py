@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final
@@ -10,9 +12,9 @@ from textual import on, work
 from textual.widget import Widget
 
 from workflows_core.errors import WorkflowError
-from workflows_core.model import DELETABLE, RunSummary
+from workflows_core.model import DELETABLE, RunState, RunSummary, RunView, StepView
 
-from ... import words
+from ... import acts, words
 from ...inert import inert
 from .. import keymap
 from ..messages import RunsChanged, Tick
@@ -48,10 +50,16 @@ class RunsScreen(WorkbenchScreen):
         self._group = 0
         self._selected: str | None = None
         self._reader = Refresher(self, self._read_selected, "run")
+        self._previewing = False
 
     def compose_columns(self) -> Iterable[Widget]:
         self._runs = ListPane(GROUPS[0][0], lines=RunList(), id="runs")
-        self._detail = RunDetail(self.context.clock, unicode=self.unicode, id="run")
+        self._detail = RunDetail(
+            self.context.clock,
+            key=lambda act: self.workbench.key_label(f"runs.{act}"),
+            unicode=self.unicode,
+            id="run",
+        )
         yield self._runs
         yield self._detail
 
@@ -115,6 +123,11 @@ class RunsScreen(WorkbenchScreen):
         message.stop()
         self._select(message.row_id)
 
+    @on(LineList.Highlighted, "#run LineList")
+    def _another_step(self, message: LineList.Highlighted) -> None:
+        message.stop()
+        self.refresh_bindings()
+
     @on(LineList.Selected, "#runs LineList")
     def _opened(self, message: LineList.Selected) -> None:
         message.stop()
@@ -160,8 +173,20 @@ class RunsScreen(WorkbenchScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         run = self._run() if self.is_mounted else None
+        now = self.context.clock()
+        if action == "resume":
+            return run is not None and acts.open_wait(run, "pause", now) is not None
+        if action == "review":
+            there = "review" in dict(self.workbench.screen_titles)
+            return there and run is not None and acts.open_wait(run, "checkpoint", now) is not None
+        if action == "recover":
+            return run is not None and acts.may_recover(run)
+        if action == "reconcile":
+            return run is not None and self._unsettled() is not None
+        if action == "export":
+            return run is not None and self._exportable() is not None
         if action == "cancel":
-            return run is not None and not run.state.final and not run.cancel_requested
+            return run is not None and acts.may_cancel(run)
         if action == "delete":
             return run is not None and run.state in DELETABLE
         if action == "copy_value":
@@ -189,13 +214,118 @@ class RunsScreen(WorkbenchScreen):
             size = words.kib(len(value.encode("utf-8", "replace")))
             self.workbench.notice(f"{what} ({size})", title="Copied")
 
+    def _view(self) -> RunView | None:
+        """The run under the cursor with its steps, once it was read."""
+        view = self._detail.view
+        return view if view is not None and view.run_id == self._selected else None
+
+    @work(group="act", exit_on_error=False)
+    async def action_resume(self) -> None:
+        run = self._run()
+        wait = None if run is None else acts.open_wait(run, "pause", self.context.clock())
+        if run is None or wait is None:
+            return
+        async with self.busy("resuming"):
+            outcome = await self.context.client.resume(run.run_id, wait.step_id, wait.attempt)
+        self.workbench.notice(outcome.message, title="Resume")
+
+    def action_review(self) -> None:
+        if self._selected is not None:
+            self.workbench.show_run(self._selected, on="review")
+
+    @work(group="act", exit_on_error=False)
+    async def action_recover(self) -> None:
+        """Say what recovering would do, ask, and do it."""
+        from .run_dialogs import RecoverDialog
+
+        run = self._run()
+        if run is None or self._previewing:
+            return
+        self._previewing = True
+        try:
+            async with self.busy("looking at what recovering would do"):
+                preview = await self.context.client.preview(run.run_id)
+                view = await self.context.client.view(run.run_id)
+        finally:
+            self._previewing = False
+        answer = await self.app.push_screen_wait(RecoverDialog(view, preview, self.context.clock()))
+        if answer == "cancel":
+            await self._cancel(run)
+        if answer != "recover":
+            return
+        async with self.busy("recovering"):
+            outcome = await self.context.client.recover(run.run_id)
+        self.workbench.notice(outcome.message, title="Recover")
+
+    def _unsettled(self) -> StepView | None:
+        """The unsettled step under the cursor of the details, else the first one of the run."""
+        view = self._view()
+        steps = acts.unsettled(view) if view is not None else []
+        return next((step for step in steps if step == self._detail.step), steps[0] if steps else None)
+
+    @work(group="act", exit_on_error=False)
+    async def action_reconcile(self) -> None:
+        """Ask what became of the step, and put the answer on record."""
+        from .run_dialogs import ReconcileDialog
+
+        view, step = self._view(), self._unsettled()
+        if view is None or step is None:
+            return
+        client = self.context.client
+        dialog = ReconcileDialog(
+            view,
+            step,
+            who=client.identity(),
+            now=self.context.clock(),
+            folder=self.context.workspace.root,
+            unicode=self.unicode,
+        )
+        request = await self.app.push_screen_wait(dialog)
+        if request is None:
+            return
+        async with self.busy("putting it on record"):
+            outcome = await client.reconcile(request)
+        self.workbench.notice(outcome.message, title="Reconcile")
+
+    def _exportable(self) -> StepView | None:
+        """The step under the cursor of the details, where it has bytes."""
+        step = self._detail.step if self._detail.has_focus_within and self._view() is not None else None
+        return step if step is not None and step.artifact_version is not None else None
+
+    @work(group="act", exit_on_error=False)
+    async def action_export(self) -> None:
+        """Write the exact bytes of the step under the cursor to a new file."""
+        from ...review_copies import export
+        from .review_dialogs import export_dialog
+
+        view, step = self._view(), self._exportable()
+        if view is None or step is None:
+            return
+        root = self.context.workspace.root
+        async with self.busy("reading the bytes"):
+            artifact = await self.context.client.artifact(view.run_id, step.step_id)
+        name = await self.app.push_screen_wait(export_dialog(artifact, root))
+        if name is not None:
+            target = root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
+            copy = await asyncio.to_thread(export, artifact, target)
+            self.workbench.notice(f"{copy.path}\nSHA-256 {copy.sha256}", title="Exported")
+
     @work(group="act", exit_on_error=False)
     async def action_cancel(self) -> None:
         run = self._run()
-        if run is None:
-            return
+        if run is not None:
+            await self._cancel(run)
+
+    async def _cancel(self, run: RunSummary) -> None:
+        unsettled = run.state is RunState.NEEDS_RECONCILIATION
         text = (
-            f"{named(run)}\n\nIts children are interrupted and observed until they end. What they have done "
+            f"{named(run)}\n\n"
+            + (
+                "The cancel is recorded; the run ends once its uncertain steps are settled. "
+                if unsettled
+                else ""
+            )
+            + "Its children are interrupted and observed until they end. What they have done "
             "so far is not undone. A cancelled run cannot go on."
         )
         answers = [Answer("keep", "Let it run"), Answer("cancel", "Cancel the run", danger=True)]

@@ -22,8 +22,8 @@ from .lines import Line, Span
 _SPACES: Final = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000"
 _ODD: Final = re.compile(f"[{_SPACES}]")
 _TRAILING: Final = re.compile(r" +$")
-#: Fewer cells than this for the text are not worth breaking lines for.
-_NARROWEST: Final = 12
+#: Text is broken for this many cells where there are fewer.
+NARROWEST: Final = 12
 #: Text of characters that each take one cell, or two from U+3000 on, and are drawn as they are.
 _SIMPLE: Final = re.compile(
     "[\x00-\x7f\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0482\u048a-\u052f\u2010-\u2027\u2190-\u21ff"
@@ -75,7 +75,7 @@ def breaks(data: bytes, start: int, end: int, width: int) -> Iterator[int]:
 
     Gives the end of each row, ``end`` last. Prefers to break behind a space.
     """
-    width = max(_NARROWEST, width)
+    width = max(NARROWEST, width)
     if data[start:end].isascii():
         while end - start > width:
             space = data.rfind(b" ", start + width // 2, start + width)
@@ -225,7 +225,7 @@ class HexBytes(ByteRows):
 
     def __init__(self, data: bytes, width: int) -> None:
         super().__init__(data, width)
-        self._step = next((step for step in (16, 8) if width >= 9 + step * 4), 4)
+        self._step = next((step for step in (16, 8, 4, 2) if width >= 9 + step * 4), 1)
 
     def __len__(self) -> int:
         return -(-len(self.data) // self._step)

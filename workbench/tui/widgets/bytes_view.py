@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
+from rich.style import Style
 from textual.message import Message
 
 from .. import keymap
@@ -17,6 +18,8 @@ from .lines import LineList, Rows, Span
 
 #: Larger outputs are laid out in another thread.
 LARGE: Final = 64 * 1024
+#: In fewer cells than this rows do not fit, so nothing counts as shown.
+LEAST: Final = 20
 _LAYOUTS: Final[dict[str, type[ByteRows]]] = {
     "text": TextBytes,
     "markdown": MarkdownBytes,
@@ -164,12 +167,23 @@ class BytesView(LineList):
     def action_tab(self, by: int) -> None:
         self.post_message(self.TabWanted(by))
 
+    def _style(self, tone: str) -> Style:
+        if not tone.startswith("rgb:"):
+            return super()._style(tone)
+        style = self._styles.get(tone)
+        if style is None:
+            if len(self._styles) > 20_000:
+                self._styles.clear()
+            _, upper, lower = tone.split(":")
+            style = self._styles[tone] = Style(color=f"#{upper}", bgcolor=f"#{lower}")
+        return style
+
     # What stood
 
     def _look(self) -> None:
         """Note which rows are in the viewport; those that were there the last time too have stood."""
         rows = self.bytes_shown
-        if rows is None or not self._in_front() or rows.cells != self.text_width:
+        if rows is None or not self._in_front() or not LEAST <= rows.cells == self.text_width:
             self._standing = None
             return
         top = round(self.scroll_y)

@@ -70,11 +70,27 @@ AUTHOR_BINDINGS: Final[Mapping[str, list[Binding]]] = {
         _pane("problem_previous", "alt+up", "problem(-1)", "problem", "Go to the previous problem"),
         _pane("tab_next", "ctrl+pagedown", "file(1)", "script", "Go to the next open script"),
         _pane("tab_previous", "ctrl+pageup", "file(-1)", "script", "Go to the previous open script"),
+        _pane(
+            "save_version",
+            "alt+s",
+            "save_version",
+            "save version",
+            "Save the text as a version of the library",
+        ),
+        _pane("compare", "alt+equals_sign", "compare", "compare", "Compare with another script or version"),
         _pane("arguments", "alt+g", "go_arguments", "arguments", "Go to the arguments"),
     ],
     "author.scripts": [
         _pane("new", "a", "screen.new", "new", "Write a first script and its stub set", True),
         _pane("outside", "e", "screen.edit_outside", "edit in $EDITOR", "Open the script in $EDITOR", True),
+        _pane(
+            "compare_here",
+            "equals_sign",
+            "screen.compare",
+            "compare",
+            "Compare with another script or version",
+            True,
+        ),
         _pane("close", "x", "screen.close_file", "close", "Close the script"),
     ],
     "author.problems": [

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Collection
 from typing import Any, Final
 
-from .byte_rows import ByteRows, breaks, decoded, visible
+from .byte_rows import NARROWEST, ByteRows, breaks, decoded, visible
 from .lines import Line, Span
 
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
@@ -155,7 +155,7 @@ class JsonBytes(ByteRows):
                 start = cut
 
     def _indent(self, line: int) -> int:
-        return 2 * min(self.tokens.depths[line], _LEVELS)
+        return max(0, min(2 * min(self.tokens.depths[line], _LEVELS), self.cells - 4 - NARROWEST))
 
     def line(self, index: int, width: int) -> Line:
         line, tokens = self._lines[index], self.tokens

@@ -15,6 +15,7 @@ from textual.strip import Strip
 from workflows_core.model import Artifact, Decision, RunView
 
 from ... import words
+from ...preview import PreviewFailed, can_preview, render
 from ...review import Approved, Progress, Waiting, receipt_lines
 from ..refresh import Refresher
 from .bars import LineBar
@@ -23,12 +24,14 @@ from .choice import Choice
 from .json_bytes import JsonTokens, NotJson
 from .lines import Line, TextRows, drawn
 from .pane import ListPane
+from .picture_rows import MOST_ROWS, picture_rows
 from .review_rows import compared_rows, lines_of, named_rows, side_by_side, text_rows
 from .run_header import Tab, TabBar
 
 #: The tabs in which exact bytes stand.
 BYTE_TABS: Final = ("tree", "markdown", "text", "hex")
 _TITLES: Final = {
+    "picture": "Picture",
     "tree": "JSON tree",
     "markdown": "Markdown",
     "text": "Text",
@@ -73,6 +76,13 @@ def first_tab(subject: Subject) -> str:
         return "receipt"
     if artifact is None:
         return "about"
+    return "picture" if can_preview(artifact.media_type) else byte_tab(subject)
+
+
+def byte_tab(subject: Subject) -> str:
+    """The rendering in which the exact bytes are best read."""
+    artifact = subject.artifact
+    assert artifact is not None
     if subject.tokens is not None:
         return "tree"
     if artifact.media_type == "text/markdown" or (artifact.path or "").endswith(".md"):
@@ -141,6 +151,7 @@ class ReviewDetail(ListPane):
         self._tab = ""
         self._approved: Approved | None = None
         self._compared: tuple[str, bool] = ("", False)
+        self._drawn: tuple[tuple[str, int], TextRows] | None = None
         self._offered: tuple[tuple[str, str, bool, bool], ...] = ()
 
     def on_mount(self) -> None:
@@ -203,6 +214,8 @@ class ReviewDetail(ListPane):
         if subject.receipt is not None:
             names.append("receipt")
         if subject.artifact is not None:
+            if can_preview(subject.artifact.media_type):
+                names.append("picture")
             names += [name for name in BYTE_TABS if name != "tree" or subject.tokens is not None]
         if subject.about:
             names.append("about")
@@ -229,6 +242,8 @@ class ReviewDetail(ListPane):
             self.output.show_rows(named_rows(receipt_lines(subject.receipt, self._clock()), width))
         elif self._tab == "compare":
             self._show_comparison(width)
+        elif self._tab == "picture" and artifact is not None:
+            await self._show_picture(artifact, width)
         else:
             self.output.show_rows(text_rows(subject.about, width))
 
@@ -264,6 +279,22 @@ class ReviewDetail(ListPane):
             self.output.show_rows(compared_rows(pairs, width, heads))
             differs = words.count(changed, "line differs", "lines differ") if changed else "no difference"
             self.set_title(f"{subject.title}: {differs}")
+
+    async def _show_picture(self, artifact: Artifact, width: int) -> None:
+        """Draw the picture, once for a width; what cannot be drawn is said in words."""
+        colour = self._unicode and "nocolor" not in self.get_pseudo_classes()
+        wanted = (artifact.version, width)
+        if self._drawn is None or self._drawn[0] != wanted:
+            self.output.set_empty("Drawing.")
+            self.output.show_rows(TextRows())
+            try:
+                preview = await render(artifact.body, artifact.media_type, width=width, height=2 * MOST_ROWS)
+                self._drawn = wanted, picture_rows(preview, width, colour=colour)
+            except PreviewFailed as error:
+                said = f"{error.title}: {error}.\n\nThe bytes are in the other tabs; the exact copy can be opened or exported."
+                self._drawn = wanted, text_rows(said, width)
+        if self._tab == "picture" and self._subject is not None and self._subject.artifact is artifact:
+            self.output.show_rows(self._drawn[1])
 
     def on_resize(self) -> None:
         if self._tab not in BYTE_TABS:
@@ -336,7 +367,7 @@ class ReviewDetail(ListPane):
         if subject is None or subject.progress is None:
             return False
         if self._tab not in BYTE_TABS:
-            self.go_to_tab(first_tab(subject))
+            self.go_to_tab(byte_tab(subject))
             return True
         shown, index = self.output.bytes_shown, self.output.current_index
         here = shown.span(index)[0] if shown is not None and index is not None else 0

@@ -30,7 +30,7 @@ _DECIDED: Final = {
 }
 _UNKNOWN: Final = words.Mark("·", "-", "decided", "quiet")
 _WORD_WIDTH: Final = 9
-_TIME_WIDTH: Final = 11
+_TIME_WIDTH: Final = 10
 
 
 def act_mark(act: Act) -> words.Mark:
@@ -101,12 +101,12 @@ class DecidedRows:
 def _row(
     mark: words.Mark, step_id: str, name: str, time: str, time_tone: str, width: int, unicode: bool
 ) -> Line:
-    room = max(8, width - 2 - _WORD_WIDTH - 2 - 1 - _TIME_WIDTH)
+    room = max(8, width - 2 - _WORD_WIDTH - 1 - 1 - _TIME_WIDTH)
     dot = " · " if unicode else " - "
     subject = dot.join(part for part in (step_id, name) if part)
     return (
         Span(f"{mark.glyph if unicode else mark.ascii} ", mark.tone),
-        Span(f"{mark.word:<{_WORD_WIDTH}}  ", mark.tone),
+        Span(f"{mark.word:<{_WORD_WIDTH}} ", mark.tone),
         Span(fit(subject, room)),
         Span(f" {time:>{_TIME_WIDTH}}", time_tone),
     )

@@ -14,7 +14,7 @@ from textual import on
 from textual.message import Message
 from textual.widget import Widget
 
-from workflows_core.model import RunSummary, RunView
+from workflows_core.model import RunSummary, RunView, StepView
 
 from ... import words
 from .. import keymap
@@ -23,12 +23,13 @@ from .lines import LineList, Rows, TextRows
 from .pane import ListPane
 from .run_header import RunHeader, Tab, TabBar
 from .run_rows import (
+    ArtifactRows,
     JournalRows,
     LogRows,
     SectionRows,
     SourceRows,
     SourceText,
-    artifacts_of,
+    captures_of,
     evidence_of,
 )
 from .step_rows import StepRows
@@ -67,10 +68,17 @@ class DetailList(LineList):
 
 
 class RunDetail(ListPane):
-    """The details of one run. ``clock`` gives the time in microseconds since the epoch."""
+    """The details of one run. ``clock`` gives the time in microseconds since the epoch, ``key`` keys of acts."""
 
-    def __init__(self, clock: Callable[[], int], *, unicode: bool = True, id: str | None = None) -> None:
-        self._header = RunHeader(unicode=unicode)
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        *,
+        key: Callable[[str], str] = str,
+        unicode: bool = True,
+        id: str | None = None,
+    ) -> None:
+        self._header = RunHeader(key=key, unicode=unicode)
         self._bar = TabBar()
         above = (self._header, self._bar)
         super().__init__("Run", lines=DetailList(), counted=False, above=above, id=id)
@@ -150,8 +158,8 @@ class RunDetail(ListPane):
             Tab("journal", "Journal", len(view.frames)),
             Tab("result", "Result"),
         ]
-        if artifacts := artifacts_of(view):
-            tabs.insert(4, Tab("artifacts", "Artifacts", len(artifacts)))
+        if captures := captures_of(view):
+            tabs.insert(4, Tab("artifacts", "Artifacts", len(captures)))
         if evidence := evidence_of(view):
             tabs.insert(len(tabs) - 1, Tab("evidence", "Evidence", len(evidence)))
         return tabs
@@ -175,7 +183,7 @@ class RunDetail(ListPane):
         if self._tab == "journal":
             return JournalRows(view.frames, {int(n) for n in place.opened}, unicode=self._unicode)
         if self._tab == "artifacts":
-            return SectionRows(artifacts_of(view))
+            return ArtifactRows(captures_of(view))
         if self._tab == "evidence":
             return SectionRows(evidence_of(view))
         if self._tab == "result":
@@ -208,7 +216,7 @@ class RunDetail(ListPane):
 
     def _source_line(self) -> int | None:
         rows, index = self.list.rows, self.list.current_index
-        if index is not None and isinstance(rows, StepRows):
+        if index is not None and isinstance(rows, StepRows | ArtifactRows):
             return rows.step(index).line
         if index is not None and isinstance(rows, LogRows):
             return rows.source_line(index)
@@ -241,6 +249,12 @@ class RunDetail(ListPane):
         opened.symmetric_difference_update({row_id})
         self._fill()
         self.list.go_to(row_id)
+
+    @property
+    def step(self) -> StepView | None:
+        """The step under the cursor, or that the row under it belongs to, in the tabs that show steps."""
+        rows, index = self.list.rows, self.list.current_index
+        return rows.step(index) if index is not None and isinstance(rows, StepRows | ArtifactRows) else None
 
     # Copying
 

@@ -1,8 +1,8 @@
-"""What stands above a run's tabs: its state in words, the cause, and what it was made of; and the tabs."""
+"""What stands above a run's tabs: its state in words, the cause, why it stands there, its identity; and the tabs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rich.segment import Segment
@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from workflows_core.model import RunSummary, RunView
 
-from ... import words
+from ... import acts, words
 from ...inert import cells, shorten
 from .bars import LineBar
 from .lines import Line, Span, drawn, wrap
@@ -24,15 +24,19 @@ _LINES = 3
 
 
 class RunHeader(LineBar):
-    """The state in a sentence with its cause, since when, and the last progress; then the run's identity."""
+    """The state in a sentence with its cause, since when, and the last progress; why; then the run's identity.
+
+    ``key`` gives the key of an act, for the sentence that says what a person can do.
+    """
 
     DEFAULT_CSS = """
     RunHeader { height: 3; margin-bottom: 1; }
     """
 
-    def __init__(self, *, unicode: bool = True) -> None:
+    def __init__(self, *, key: Callable[[str], str] = str, unicode: bool = True) -> None:
         super().__init__()
         self._unicode = unicode
+        self._key = key
         self._run: RunView | RunSummary | None = None
         self._now = 0
         self._lines: list[Line] = []
@@ -46,7 +50,9 @@ class RunHeader(LineBar):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self._lines = header_lines(self._run, self._now, self.size.width, unicode=self._unicode)
+        self._lines = header_lines(
+            self._run, self._now, self.size.width, key=self._key, unicode=self._unicode
+        )
         self.styles.height = max(_LINES, len(self._lines))
         self.refresh()
 
@@ -59,7 +65,12 @@ class RunHeader(LineBar):
 
 
 def header_lines(
-    run: RunView | RunSummary | None, now: int, width: int, *, unicode: bool = True
+    run: RunView | RunSummary | None,
+    now: int,
+    width: int,
+    *,
+    key: Callable[[str], str] = str,
+    unicode: bool = True,
 ) -> list[Line]:
     """The header of ``run`` for ``width`` cells."""
     if run is None or width < 1:
@@ -78,6 +89,8 @@ def header_lines(
         cause = cause[:_CAUSE_LINES]
         cause[-1] = cause[-1][: width - 5] + ("…" if unicode else "...")
     lines += [(Span(f"  {line}"),) for line in cause]
+    why = acts.why(run, now, key)
+    lines += [(Span(f"  {line}", "accent"),) for line in (wrap(why, max(10, width - 2)) if why else ())]
     parts = [run.run_id, f"script {words.hash7(run.script_hash)}"]
     if isinstance(run, RunView):
         parts.append(f"agents {shorten(str(run.options.get('label', 'stub')), 24)}")

@@ -211,7 +211,7 @@ class JournalRows:
 
 
 class SectionRows:
-    """Values under headings: evidence and artifacts by step. ``sections`` are heading and JSON value."""
+    """Values under headings: evidence by step. ``sections`` are heading and JSON value."""
 
     def __init__(self, sections: Sequence[tuple[str, Any]]) -> None:
         self._rows: list[tuple[int, str]] = []
@@ -245,12 +245,60 @@ def evidence_of(view: RunView) -> list[tuple[str, Any]]:
     return [(step.step_id, dict(step.evidence)) for step in view.steps if step.evidence]
 
 
-def artifacts_of(view: RunView) -> list[tuple[str, Any]]:
-    """What was captured, by step."""
+class ArtifactRows:
+    """The captured files, one a line: path, media type, size, hash, and the step whose file it is."""
+
+    def __init__(self, captures: Sequence[StepView]) -> None:
+        self._captures = captures
+        self._cells = [_artifact(step) for step in captures]
+        self._widths = [
+            min(most, max((cells(inert(row[n])) for row in self._cells), default=0))
+            for n, most in enumerate((40, 24, 12, 7, 40))
+        ]
+        self.width = sum(self._widths) + 2 * len(self._widths)
+
+    def __len__(self) -> int:
+        return len(self._captures)
+
+    def row_id(self, index: int) -> str:
+        step = self._captures[index]
+        return f"{step.step_id}@{step.attempt}"
+
+    def step(self, index: int) -> StepView:
+        return self._captures[index]
+
+    def text(self, index: int) -> str:
+        return " ".join((*self._cells[index], self._captures[index].artifact_version or ""))
+
+    def copied(self, index: int) -> tuple[str, str]:
+        step = self._captures[index]
+        return f"the hash of {step.step_id}", step.artifact_version or ""
+
+    def line(self, index: int, width: int) -> Line:
+        tones = ("strong", "quiet", "", "accent", "quiet")
+        return [
+            Span(fit(text, size, right=n == 2) + "  ", tones[n])
+            for n, (text, size) in enumerate(zip(self._cells[index], self._widths, strict=True))
+        ]
+
+
+def _artifact(step: StepView) -> tuple[str, str, str, str, str]:
+    given = step.input if isinstance(step.input, dict) else {}
+    made = step.output if isinstance(step.output, dict) else {}
+    size = made.get("size")
+    return (
+        str(given.get("path", step.step_id)),
+        str(made.get("mediaType", "")),
+        words.kib(size) if isinstance(size, int) and not isinstance(size, bool) else "",
+        words.hash7(step.artifact_version or ""),
+        f"of {given.get('sourceStepId', 'an unknown step')}",
+    )
+
+
+def captures_of(view: RunView) -> list[StepView]:
+    """The steps that captured a file, in the order of their requests."""
     return [
-        (step.step_id, {"artifact_version": step.artifact_version, "output": step.output})
-        for step in view.steps
-        if step.kind is StepKind.CAPTURE and step.artifact_version is not None
+        step for step in view.steps if step.kind is StepKind.CAPTURE and step.artifact_version is not None
     ]
 
 

@@ -68,7 +68,7 @@ class TextRows:
 
 
 #: ASCII forms of what the screens draw besides glyphs; each takes one cell.
-_PLAIN: Final = str.maketrans({"…": "~", "·": "-", "×": "x", "─": "-", "│": "|"})
+_PLAIN: Final = str.maketrans({"…": "~", "·": "-", "×": "x", "─": "-", "│": "|", "▾": "v", "▸": ">"})
 
 
 def drawn(text: str, app: App[Any]) -> str:

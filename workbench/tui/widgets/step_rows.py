@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from workflows_core.model import RunView, StepStatus, StepView
+from workflows_core.model import Decision, RunView, StepKind, StepStatus, StepView
 
-from ... import words
+from ... import acts, words
 from ...inert import cells, inert
 from .json_rows import json_line, pretty
 from .lines import Line, Span, fit
@@ -29,7 +29,9 @@ class _Row(NamedTuple):
 
 
 class StepRows:
-    """A step a line; below an opened one its child run, task, output; below a failed one always its error.
+    """A step a line; below an opened one its child run, task, output and receipt.
+
+    Always below a step: its error, what was captured, and that a person must say what became of it.
 
     ``opened`` holds ids of steps (``row_id``). Steps of one round, which run side by side, are bracketed.
     """
@@ -40,6 +42,11 @@ class StepRows:
         self._view = view
         self._now = now
         self._unicode = unicode
+        self._unsettled = {_id(step) for step in acts.unsettled(view)}
+        self._receipts = {(made.step_id, made.attempt): made for made in view.receipts}
+        # Where everything is completed, the glyph and the times say so.
+        worded = any(step.status is not StepStatus.COMPLETED for step in view.steps)
+        self._word_width = max(len(words.step_mark(step).word) for step in view.steps) if worded else 0
         self._rows = list(self._flatten(opened))
         ends = [step.finished_at or (now if view.state.owned else 0) for step in view.steps]
         self._from = min((step.requested_at or view.created_at for step in view.steps), default=0)
@@ -87,6 +94,9 @@ class StepRows:
             Span(fit(step.step_id, self._id_width), "strong"),
         ]
         used = 4 + self._id_width + _DURATION + _PLACE
+        if self._word_width and width - used - self._word_width - 2 >= 0:
+            left += [Span("  "), Span(fit(mark.word, self._word_width), mark.tone)]
+            used += self._word_width + 2
         for text, size, least in (
             (step.agent_ref or step.kind.value, self._agent_width, 12),
             (step.badge or "", self._badge_width, 16),
@@ -94,14 +104,7 @@ class StepRows:
             if size and width - used - size - 2 >= least:
                 left += [Span("  "), Span(fit(text, size), "quiet")]
                 used += size + 2
-        word = mark.word if step.started_at is None or step.status is not StepStatus.COMPLETED else ""
         room = width - used - 2
-        if word and room >= 24:
-            left += [Span("  "), Span(fit(word, 11), mark.tone)]
-            room -= 13
-        elif any(s.status is not StepStatus.COMPLETED for s in self._view.steps) and room >= 24:
-            left.append(Span(" " * 13))
-            room -= 13
         return (
             *left,
             Span("  "),
@@ -150,7 +153,9 @@ class StepRows:
             below = index + 1 < len(steps) and _same_round(step, steps[index + 1])
             rows.append(_Row(step, self._guide(above, below)))
             under = ("│" if self._unicode else "|") if below else " "
-            for label, value, lines in _details(step, _id(step) in opened):
+            receipt = self._receipts.get((step.step_id, step.attempt))
+            details = _details(step, _id(step) in opened, _id(step) in self._unsettled, receipt, self._now)
+            for label, value, lines in details:
                 rows += [_Row(step, under, label, value, line, n) for n, line in enumerate(lines)]
         return rows
 
@@ -172,28 +177,61 @@ def _id(step: StepView) -> str:
     return f"{step.step_id}@{step.attempt}"
 
 
-def _details(step: StepView, opened: bool) -> Iterator[tuple[str, str, Sequence[Line]]]:
+def _details(
+    step: StepView, opened: bool, unsettled: bool, receipt: Decision | None, now: int
+) -> Iterator[tuple[str, str, Sequence[Line]]]:
     """Label, whole value and lines of each detail of ``step``."""
+    if unsettled:
+        text = "a person must say what became of it"
+        yield "unsettled", text, [(Span(text, "bad"),)]
     if step.error is not None:
         text = f"{step.error.message} ({step.error.code})"
         yield "error", text, [(Span(inert(text), "bad"),)]
+    if file := acts.words_of_capture(step):
+        yield "file", file, [(Span(file),)]
+    if receipt is not None and receipt.reason:
+        yield "reason", receipt.reason, [(Span(inert(receipt.reason)),)]
     if not opened:
         return
+    given = step.input if isinstance(step.input, dict) else {}
+    refers = step.kind in (StepKind.CHECKPOINT, StepKind.CAPTURE)
     for label, known in (
+        ("agent", step.agent_ref),
         ("child run", step.child_run_id),
         ("thread", step.thread_id),
         ("attempt", str(step.attempt) if step.attempt > 1 else None),
+        ("admitted", f"again, {step.readmitted} times attested not to have run" if step.readmitted else None),
+        ("of", str(given["sourceStepId"]) if refers and "sourceStepId" in given else None),
         ("version", step.artifact_version),
+        *(_of_receipt(receipt, step, now) if receipt is not None else ()),
     ):
         if known is not None:
             yield label, known, [(Span(inert(known)),)]
     for label, value, present in (
-        ("task", step.input, step.input is not None),
-        ("output", step.output, step.has_output),
+        ("task", step.input, step.input is not None and not refers),
+        ("output", step.output, step.has_output and step.kind is not StepKind.CAPTURE),
     ):
         if present:
             lines = pretty(value)
             yield label, "\n".join(lines), [json_line(line) for line in lines]
+
+
+def _of_receipt(receipt: Decision, step: StepView, now: int) -> list[tuple[str, str | None]]:
+    """A decision in lines: what and when, who in which session, which bytes, how they were shown."""
+    actor, review = receipt.actor, receipt.review
+    session = actor.get("description")
+    how = words.coverage(review)
+    renderer = review.get("renderer")
+    return [
+        (
+            "decided",
+            f"{words.DECIDED.get(receipt.decision, receipt.decision)} {words.ago(receipt.decided_at, now)}, "
+            f"{words.absolute(receipt.decided_at)}",
+        ),
+        ("by", f"{actor.get('user_id', 'somebody')}" + (f" ({session})" if session else "")),
+        ("bytes", receipt.sha256 if receipt.sha256 != step.artifact_version else None),
+        ("shown", f"{how}, as {renderer}" if how and renderer else how or None),
+    ]
 
 
 def _json(value: Any) -> str:

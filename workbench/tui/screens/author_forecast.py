@@ -1,0 +1,126 @@
+"""What is known before a launch: how long runs like it took, and how many more may be active."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import TYPE_CHECKING, Final
+
+from workflows_core.errors import Deleted, NotFound
+from workflows_core.limits import Limits
+from workflows_core.model import ACTIVE, RunState, RunSummary, RunView, StepKind
+
+from ..refresh import Refresher
+from ..widgets.lines import Span
+
+if TYPE_CHECKING:
+    from ...client import Client
+    from .author import AuthorScreen
+
+#: Runs whose recorded times are looked at, and how many summaries are searched for them.
+RUNS: Final = 5
+SEARCHED: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is to be launched: the run's name, its script, and whether on real Agents."""
+
+    name: str
+    script: str
+    real: bool
+
+    @property
+    def script_hash(self) -> str:
+        return hashlib.sha256(self.script.encode("utf-8", "replace")).hexdigest()
+
+
+def candidates(runs: Iterable[RunSummary], subject: Subject) -> list[RunSummary]:
+    """Completed runs of this name, newest first; those of the very same script come before the others."""
+    digest = subject.script_hash
+    named = [run for run in runs if run.name == subject.name and run.state is RunState.COMPLETED]
+    return sorted(named, key=lambda run: run.script_hash != digest)
+
+
+def worked(view: RunView) -> int:
+    """How long a run's Agents and captures worked, in microseconds; waits for people are not counted."""
+    intervals = sorted(
+        (step.requested_at, step.finished_at)
+        for step in view.steps
+        if step.kind in (StepKind.AGENT, StepKind.CAPTURE)
+        and step.requested_at is not None
+        and step.finished_at is not None
+    )
+    total, end = 0, 0
+    for start, finish in intervals:
+        total += max(0, finish - max(start, end))
+        end = max(end, finish)
+    return total
+
+
+async def expected(client: Client, runs: Sequence[RunSummary], subject: Subject) -> int | None:
+    """The time that such a run took, in microseconds: the median of the newest few; None: none is recorded.
+
+    Runs of the same script count alone where there are any. Runs on stubs say nothing of runs on real Agents.
+    """
+    kind, digest = "real" if subject.real else "stub", subject.script_hash
+    found: list[tuple[bool, int]] = []
+    for run in candidates(runs[:SEARCHED], subject)[: 2 * RUNS]:
+        try:
+            view = await client.view(run.run_id)
+        except (NotFound, Deleted):
+            continue
+        if view.options.get("agents") == kind:
+            found.append((run.script_hash == digest, worked(view)))
+        if len(found) == RUNS:
+            break
+    same = [time for equal, time in found if equal] or [time for _, time in found]
+    return median_low(same) if same else None
+
+
+class Forecast:
+    """Keeps ``expected`` for what the screen would launch, and calls ``changed`` after each reading."""
+
+    def __init__(self, screen: AuthorScreen, changed: Callable[[], None]) -> None:
+        self._screen = screen
+        self._changed = changed
+        self._refresher = Refresher(screen, self._read, "forecast")
+        #: Microseconds; None: not known.
+        self.expected: int | None = None
+
+    def request(self) -> None:
+        """Something was completed, or something else is to be launched."""
+        self._refresher.request()
+
+    async def _read(self) -> None:
+        subject = self._screen.forecast_subject()
+        if subject is None:
+            return
+        found = await expected(self._screen.context.client, self._screen.workbench.book.newest, subject)
+        if subject == self._screen.forecast_subject():
+            self.expected = found
+            self._changed()
+
+
+def quota(runs: Iterable[RunSummary], limits: Limits, owners: Collection[str]) -> Span:
+    """How many runs are active, against the limit that is reached first; ``owners``: who this person is.
+
+    Only with accounts is it not known here who that is; then the workspace's limit is shown.
+    """
+    active = [run for run in runs if run.state in ACTIVE]
+    mine = sum(run.owner in owners for run in active)
+    used, most = len(active), limits.max_workflows
+    if owners and limits.max_workflows_per_owner - mine < most - used:
+        used, most = mine, limits.max_workflows_per_owner
+        text = f"{used} of {most} runs of yours active"
+    else:
+        text = f"{used} of {most} runs active"
+    return Span(text, "waiting" if used >= most else "quiet")
+
+
+def own_names(mode: str) -> frozenset[str]:
+    """The owner that launches of this process get, where the session is the terminal's."""
+    return frozenset({f"os:{os.getuid()}"}) if mode == "terminal" else frozenset()

@@ -1,0 +1,285 @@
+"""Commands on runs that exist: cancel, resume, decide, recover, reconcile, delete; the library; captured files.
+
+Each method says what it commits before it returns, and what goes on without the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from typing import Any, Final
+
+import msgspec
+
+from extension_api.agent_runs import AgentRunRefused, AgentRuns
+
+from .. import jsontext
+from ..errors import (
+    Conflict,
+    Incompatible,
+    NotFound,
+    NotPermitted,
+)
+from ..journal.frames import (
+    ChildNote,
+)
+from ..model import (
+    DELETABLE,
+    Decision,
+    Definition,
+    Event,
+    RunRecord,
+    RunState,
+    StepKind,
+    StepStatus,
+    now,
+    transition,
+)
+from ..store.base import Batch
+from . import definitions
+from .budget import resumed
+from .calls import changed_configuration
+from .captures import chunk, intact
+from .keeper import RunKeeper
+from .observing import cancel_without_owner
+from .reconciliation import ReconcileRequest, reconcile
+from .recovery import Preview, incompatibilities, preview, script_of
+from .requests import Outcome
+from .supervisor import StopKind, Supervisor
+from .waits import (
+    DecideRequest,
+    check_waiting,
+    deciding_session,
+    earlier_decision,
+    make_decision,
+    make_resume,
+    rejected_cause,
+)
+from .writer import RunWriter
+
+logger = logging.getLogger(__name__)
+
+REPLAY_WATCH_SECONDS: Final = 0.005
+
+
+class RunCommands(RunKeeper):
+    """What a session may do with its runs."""
+
+    async def cancel(self, run_id: str, runs: AgentRuns) -> Outcome:
+        """Record the cancel, then interrupt and observe the children; never rolls back what they did.
+
+        Returns once the cancel is recorded. The rest goes on without the caller.
+        """
+        record = self._owned_record(run_id, runs)
+        if record.state.final:
+            return Outcome("applied", f"run {run_id} is already {record.state.value}", (run_id,))
+        supervisor = self._supervisors.get(run_id)
+        if supervisor is not None:
+            supervisor.record_cancel()
+            supervisor.request_stop(StopKind.CANCEL)
+            return Outcome(
+                "recorded", f"cancelling run {run_id}; its Agents are being interrupted", (run_id,)
+            )
+        if record.cancel_requested_at is None:
+            record = msgspec.structs.replace(record, revision=record.revision + 1, cancel_requested_at=now())
+            transition(record.state, Event.RECORD_CANCEL)
+            self.store.commit(run_id, Batch(record=record))
+            self._changed(run_id)
+        if record.state is RunState.NEEDS_RECONCILIATION:
+            return Outcome(
+                "recorded",
+                f"the cancel of {run_id} is recorded; it ends once its uncertain steps are settled",
+                (run_id,),
+            )
+        self._spawn(self._finish_cancel(run_id, runs))
+        return Outcome("recorded", f"cancelling run {run_id}; its Agents are being observed", (run_id,))
+
+    async def _finish_cancel(self, run_id: str, runs: AgentRuns) -> None:
+        try:
+            for _ in range(await cancel_without_owner(self.store, run_id, runs, self._changed)):
+                self._slots.take()
+        except Conflict:
+            logger.info("the cancel of %s was overtaken by another change", run_id)
+        except Exception as error:  # noqa: BLE001 - a background failure is logged by its type
+            logger.error("the cancel of %s failed with %s", run_id, type(error).__name__)
+        finally:
+            self._changed(run_id)
+
+    async def resume(self, run_id: str, step_id: str, attempt: int, runs: AgentRuns) -> Outcome:
+        """Let a pause go on. A run whose owner is gone is recovered first; nothing is consumed before then."""
+        record = self._owned_record(run_id, runs)
+        resume = make_resume(run_id, step_id, attempt, runs)
+        if earlier_decision(self.store.decisions(run_id), resume) is not None:
+            return Outcome("applied", f"{step_id} was resumed before", (run_id,))
+        check_waiting(record, step_id, attempt, StepKind.PAUSE)
+        said = await self._apply_decision(record, resume, runs)
+        return Outcome("applied", f"{step_id} is resumed{said}", (run_id,))
+
+    async def decide(self, request: DecideRequest, runs: AgentRuns) -> Decision:
+        """Record a decision on exactly one checkpoint, attempt and output, and return its receipt.
+
+        Needs an interactive session. The same decision again returns the first receipt; a contradictory one
+        raises Conflict. Approving a retained checkpoint recovers the run first.
+        """
+        deciding_session(runs)
+        record = self._owned_record(request.run_id, runs)
+        decision = make_decision(request, runs)
+        earlier = earlier_decision(self.store.decisions(request.run_id), decision)
+        if earlier is not None:
+            return earlier
+        check_waiting(record, request.step_id, request.attempt, StepKind.CHECKPOINT)
+        view = await self.inspect(request.run_id, runs)
+        step = next(item for item in view.steps if item.step_id == request.step_id)
+        if step.artifact_version != request.sha256:
+            raise Conflict(
+                f"{request.step_id} is about version {str(step.artifact_version)[:7]}, not {request.sha256[:7]}; "
+                "look at it again"
+            )
+        if record.state is RunState.RECOVERABLE and request.decision == "reject":
+            notes = {request.step_id: ChildNote(status=StepStatus.REJECTED, finished_at=now())}
+            writer = self._reopen(record)
+            cause = rejected_cause(decision, (step.line, step.column) if step.line and step.column else None)
+            writer.finish(Event.REJECT, cause, notes=notes, decision=decision)
+            return decision
+        await self._apply_decision(record, decision, runs)
+        return decision
+
+    async def _apply_decision(self, record: RunRecord, decision: Decision, runs: AgentRuns) -> str:
+        """Give a decision to the run's supervisor, recovering the run first where nobody owns it."""
+        run_id = record.run_id
+        if runs.configuration_revision(record.options) != record.configuration_revision:
+            raise Conflict(f"{changed_configuration(record, runs)}. Restore it, or launch a new run")
+        said = ""
+        if record.state is RunState.RECOVERABLE:
+            await self.recover(run_id, runs)
+            said = "; its owner was gone, so it was recovered first"
+        supervisor = self._supervisors.get(run_id)
+        while supervisor is not None and supervisor.replaying:
+            await asyncio.sleep(REPLAY_WATCH_SECONDS)
+            supervisor = self._supervisors.get(run_id)
+        earlier = earlier_decision(self.store.decisions(run_id), decision)
+        if earlier is not None:
+            return said
+        if supervisor is None:
+            after = self.store.load(run_id)
+            what = "is gone" if after is None else f"is {after.state.value.replace('_', ' ')}"
+            why = f": {after.cause.message}" if after is not None and after.cause is not None else ""
+            raise Conflict(f"run {run_id} {what}{why}. Nothing was decided")
+        supervisor.decide(decision)
+        return said
+
+    async def recover(self, run_id: str, runs: AgentRuns) -> Outcome:
+        """Start a replacement worker that replays the journal and goes on. Explicit, with this session.
+
+        A run that is supervised already is not touched: duplicate requests share one worker. Raises
+        Incompatible with every reason in words.
+        """
+        record = self._owned_record(run_id, runs)
+        if run_id in self._supervisors:
+            return Outcome("applied", f"run {run_id} is running already", (run_id,))
+        store = self.store
+        frames, marks = store.journal(run_id)
+        script = script_of(record, store)
+        reasons = incompatibilities(record, frames, script, self.config, runs)
+        if reasons or script is None:
+            raise Incompatible(f"run {run_id} cannot be recovered: {'; '.join(reasons)}")
+        self._check_active(store, record.owner)
+        writer = RunWriter.reopened(record, store, self._changed, frames, marks)
+        writer.write(Event.RECOVER, cause=None, owner_incarnation=store.incarnation, **resumed(record))
+        args = jsontext.encode(jsontext.parse(frames[0].body, "frame 0")["args"])
+        self._supervise(
+            Supervisor(
+                writer=writer,
+                script=script,
+                args=args,
+                runs=runs,
+                slots=self._slots,
+                journal=(frames, marks),
+            )
+        )
+        return Outcome("recorded", f"run {run_id} is being recovered", (run_id,))
+
+    async def preview(self, run_id: str, runs: AgentRuns) -> Preview:
+        """What ``recover`` would do now, by a dry replay in a real worker. Changes nothing."""
+        return await preview(self._owned_record(run_id, runs), self.store, self.config, runs)
+
+    async def reconcile(self, request: ReconcileRequest, runs: AgentRuns) -> Outcome:
+        """Record what a person attests of an uncertain step, and its effect, in one transaction."""
+        record = self._owned_record(request.run_id, runs)
+        outcome, released = await reconcile(
+            record, request, self.store, runs, self._changed, reviewers=self.config.reviewers
+        )
+        if released:
+            self._slots.give_back()
+        return msgspec.structs.replace(outcome, run_ids=(request.run_id,))
+
+    # The library and captured files.
+
+    async def save(self, name: str, script: str, runs: AgentRuns) -> Definition:
+        """Save a script as an immutable version of the caller."""
+        return definitions.save(self.store, runs.principal.user_id, name, script)
+
+    async def library(self, runs: AgentRuns) -> list[Definition]:
+        return self.store.definitions(runs.principal.user_id)
+
+    async def load_definition(self, name: str, version: str, runs: AgentRuns) -> tuple[Definition, str]:
+        return definitions.load(self.store, runs.principal.user_id, name, version)
+
+    async def read_admitted(
+        self, child_thread: str, version: str, offset: int, runs: AgentRuns
+    ) -> dict[str, Any]:
+        """A chunk of a captured version for the child run that was given it, found by its thread."""
+        for supervisor in self._supervisors.values():
+            if supervisor.admitted(child_thread, version):
+                return await self.read_artifact(supervisor.record.run_id, version, offset, runs)
+        raise NotPermitted(f"this thread was not given version {version[:12]}")
+
+    async def read_artifact(self, run_id: str, version: str, offset: int, runs: AgentRuns) -> dict[str, Any]:
+        """A base64 chunk of at most 16 KiB of an approved captured version."""
+        view = await self.inspect(run_id, runs)
+        approved = {item.sha256 for item in view.receipts if item.decision == "approve"}
+        if version not in approved:
+            raise NotPermitted(f"version {version[:12]} has not been approved in run {run_id}")
+        capture = self.store.capture(run_id, version)
+        if capture is None:
+            raise NotFound(f"run {run_id} has captured no version {version[:12]}")
+        if not intact(capture):
+            raise Conflict(f"the kept bytes of version {version[:7]} are not those that were approved")
+        data, following = chunk(capture, offset)
+        return {"data": base64.b64encode(data).decode("ascii"), "next_offset": following}
+
+    async def delete(self, run_id: str, runs: AgentRuns) -> Outcome:
+        """Delete a final or interrupted run without unsettled steps; a tombstone stays."""
+        record = self._owned_record(run_id, runs)
+        if record.state not in DELETABLE:
+            raise Conflict(
+                f"run {run_id} is {record.state.value.replace('_', ' ')}; "
+                "only a final or interrupted run can be deleted. Cancel it first"
+            )
+        view = await self.inspect(run_id, runs)
+        unsettled = [step.step_id for step in view.steps if step.status is StepStatus.UNCERTAIN]
+        if unsettled:
+            raise Conflict(
+                f"run {run_id} has steps whose outcome is uncertain: {', '.join(unsettled)}. Settle them first"
+            )
+        self.store.delete_run(record, now())
+        self._changed(run_id)
+        try:
+            await runs.delete_runs(run_id)
+        except AgentRunRefused as error:
+            logger.warning("the host kept its child runs of %s: %s", run_id, error.message)
+        return Outcome("applied", f"run {run_id} was deleted", (run_id,))
+
+    async def delete_older_than(self, before: int, runs: AgentRuns) -> Outcome:
+        """Delete the caller's final runs created before ``before`` (microseconds since the epoch)."""
+        gone = []
+        for record in self.store.older_than(runs.principal.user_id, before):
+            try:
+                await self.delete(record.run_id, runs)
+            except Conflict as error:
+                logger.info("kept %s: %s", record.run_id, error)
+                continue
+            gone.append(record.run_id)
+        noun = "run was" if len(gone) == 1 else "runs were"
+        return Outcome("applied", f"{len(gone)} {noun} deleted", tuple(gone))
