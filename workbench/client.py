@@ -16,7 +16,7 @@ import msgspec
 
 from workflows_core import errors
 from workflows_core.errors import StoreError, StoreInUse, WorkflowError
-from workflows_core.model import Artifact, Decision, Definition, RunSummary, RunView
+from workflows_core.model import Artifact, Decision, Definition, RunState, RunSummary, RunView
 from workflows_core.store.lock import lock_path, owner_pid
 from workflows_core.store.reader import StoreReader
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .login import StoredLogin
 
 T = TypeVar("T")
+Left = TypeVar("Left", RunSummary, RunView)
 
 #: How long a command waits for the owner to settle its control row.
 ANSWER_SECONDS: Final = 10.0
@@ -180,7 +181,14 @@ class Client:
     async def runs(self, limit: int | None = 20) -> list[RunSummary]:
         """The newest runs first, each with its effective state; ``limit`` None means all."""
         reader = await self._read()
-        return [] if reader is None else await reader.runs(limit)
+        return [] if reader is None else [self._as_left(run) for run in await reader.runs(limit)]
+
+    def _as_left(self, run: Left) -> Left:
+        """A run as it stands where the engine of this process had to leave it and cannot write so yet."""
+        cause = self._service.abandoned(run.run_id) if self._host is not None and run.state.owned else None
+        if cause is None:
+            return run
+        return msgspec.structs.replace(run, state=RunState.RECOVERABLE, cause=cause)
 
     async def live(self) -> list[RunSummary]:
         """Runs that a living owner works on or keeps a worker for."""
@@ -191,11 +199,11 @@ class Client:
         return await (await self._reading()).resolve(run)
 
     async def summary(self, run_id: str) -> RunSummary:
-        return await (await self._reading()).summary(run_id)
+        return self._as_left(await (await self._reading()).summary(run_id))
 
     async def view(self, run_id: str) -> RunView:
         """Everything about one run; repeated calls read only what is new."""
-        return await (await self._reading()).view(run_id)
+        return self._as_left(await (await self._reading()).view(run_id))
 
     def subscribe(self, callback: Callable[[str], None]) -> Callable[[], None]:
         """Call ``callback(run_id)`` on this loop after changes; several changes may be told at once."""

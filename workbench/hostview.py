@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflows_core.errors import ConfigurationError, NotPermitted, WorkflowError
 from workflows_core.model import RunSummary, now
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 __all__ = ["AgentUse", "HostEvent", "HostReader", "HostView", "LimitUse", "StoreFile"]
-
-#: The sections, in the order in which a screen shows them.
-SECTIONS: Final = ("extensions", "agents", "sessions", "limits", "stores", "events")
 
 
 class Diagnostic(NamedTuple):

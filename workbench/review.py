@@ -212,14 +212,6 @@ class Progress:
     def may_decide(self) -> bool:
         return self.coverage.complete or (self.outside is not None and self.stated)
 
-    @property
-    def missing(self) -> str:
-        """Why nothing can be decided yet, as a sentence; empty where something can."""
-        if self.may_decide:
-            return ""
-        parts = words.count(len(self.coverage.gaps()), "part")
-        return f"{parts} of the output not shown yet."
-
     def review(self) -> dict[str, Any]:
         """What the receipt records of how the bytes were shown."""
         return {

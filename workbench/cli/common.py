@@ -107,6 +107,11 @@ def interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
+def drawable() -> bool:
+    """Whether the application can open: a person can be asked, and standard error, which it draws on, is a terminal."""
+    return interactive() and sys.stderr.isatty()
+
+
 @asynccontextmanager
 async def connected(
     workspace: Workspace, host: Literal["never", "if_free", "required"]

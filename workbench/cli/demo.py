@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from .common import common, err, find_workspace, interactive, require_posix
+from .common import common, drawable, err, find_workspace, interactive, require_posix
 from .exits import Exit
 
 if TYPE_CHECKING:
     from workbench.workspace import Workspace
+    from workflows_core.journal.bundle import Bundle
 
 ARGUMENTS: Final = '{"product": "Synthetic sample", "formula": ["ingredient A"], "claims": ["sample claim"]}'
 
@@ -44,7 +45,7 @@ def _demo(folder: Path, *, headless: bool, as_json: bool) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     script, stubs = write_examples(folder)[0]
     space = find_workspace(folder)
-    if interactive() and not headless and not as_json:
+    if drawable() and not headless and not as_json:
         return open_application(space)
     err().line("Running ", ("checks.workflow.js", "title"), " on stubs in a temporary workspace")
     source = script_source(space, script, stubs, real=False)
@@ -57,13 +58,21 @@ def _demo(folder: Path, *, headless: bool, as_json: bool) -> int:
     return status
 
 
-def open_application(workspace: Workspace) -> int:
-    """Open the Textual application on a workspace, hosting the engine where nobody does."""
+def open_application(workspace: Workspace, screen: str = "author", given: Bundle | None = None) -> int:
+    """Open the Textual application on a workspace, hosting the engine where nobody does.
+
+    ``given`` is a run that Replay opens at first.
+    """
     from workflows_core.errors import UsageError
 
     require_posix()
     if not interactive():
         raise UsageError("the application needs a terminal. For the commands see: workbench --help")
+    if not drawable():
+        raise UsageError(
+            "the application draws on standard error, which is no terminal here. Start it without redirecting "
+            "standard error (2>)"
+        )
     # What is imported and built for the first paint is no garbage; the application collects from then on.
     gc.disable()
     try:
@@ -72,6 +81,6 @@ def open_application(workspace: Workspace) -> int:
         from workbench.tui.app import run_app
 
         with logged(workspace.state_dir):
-            return run_app(workspace, lambda: Client.open(workspace, host="later"))
+            return run_app(workspace, lambda: Client.open(workspace, host="later"), screen, given)
     finally:
         gc.enable()

@@ -28,6 +28,8 @@ _REQUIRED: Final = (
     "PyYAML",
     "click",
 )
+#: What doctor writes for a moment: a few pages of a store.
+_PROBE_BYTES: Final = 64 * 1024
 _MARKS: Final = {
     "ok": ("✓", "+", "good"),
     "note": ("·", "-", "quiet"),
@@ -212,6 +214,8 @@ def _workspace(explicit: Path | None) -> Iterator[Finding]:
         agents = ", ".join(engine_settings(space).agents)
         yield Finding("configuration", "ok", f"{config.name}; Agents: {agents}")
     yield from _contained("store", lambda: _store(space))
+    yield from _contained("host store", lambda: _host_store(space))
+    yield from _contained("files", lambda: _files(space))
 
 
 def _store(space: Workspace) -> Iterator[Finding]:
@@ -225,6 +229,76 @@ def _store(space: Workspace) -> Iterator[Finding]:
     with reading(space) as reader:
         kept = 0 if reader is None else len(reader.runs(None))
     yield Finding("store", "ok", f"{space.storage_path}, {count(kept, 'run')}")
+
+
+def _host_store(space: Workspace) -> Iterator[Finding]:
+    import sqlite3
+    from contextlib import closing
+
+    from workbench.host.schema import NEWEST
+    from workflows_core.errors import StoreTooNew
+    from workflows_core.store.queries import read_only
+    from workflows_core.store.sqlite import BUSY_MILLISECONDS, failed
+
+    path = space.host_store_path
+    if not path.exists():
+        yield Finding("host store", "note", "none yet; the first launch makes it")
+        return
+    try:
+        with closing(
+            sqlite3.connect(read_only(path), uri=True, timeout=BUSY_MILLISECONDS / 1000)
+        ) as connection:
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            number = 0
+            if "migrations" in tables:
+                number = connection.execute("SELECT max(number) FROM migrations").fetchone()[0] or 0
+            if "child_runs" in tables:
+                connection.execute("SELECT count(*) FROM child_runs").fetchone()
+    except sqlite3.Error as error:
+        raise failed(error, path, "reading the host's store") from None
+    if number > NEWEST:
+        raise StoreTooNew(
+            f"{path} has schema {number}, and this version knows {NEWEST}. Use the newer workbench that wrote it"
+        )
+    yield Finding("host store", "ok", str(path))
+
+
+def _files(space: Workspace) -> Iterator[Finding]:
+    """Write a small private file where the stores are, or will be, and take it away again."""
+    for folder in dict.fromkeys(_existing(path) for path in (space.state_dir, space.storage_path.parent)):
+        try:
+            mode = _try_file(folder)
+        except OSError as error:
+            advice = f"Free some space, or make the folder writable: nothing can be stored in {folder}."
+            yield Finding("files", "failed", f"{folder}: {error.strerror or type(error).__name__}", advice)
+            continue
+        if mode & 0o077:
+            advice = f"Use a workspace on a file system that keeps modes: this one makes files of mode {mode:04o}."
+            yield Finding("files", "failed", f"{folder}: files there cannot be kept private", advice)
+        else:
+            yield Finding("files", "ok", f"{folder} takes private files")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that is there."""
+    return next((path for path in (folder, *folder.parents) if path.is_dir()), folder)
+
+
+def _try_file(folder: Path) -> int:
+    """Write, synchronise and remove a file of _PROBE_BYTES; its mode. Raises OSError."""
+    import secrets
+    import stat
+
+    path = folder / f".workbench-doctor-{secrets.token_hex(4)}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(bytes(_PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+            return stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _document(finding: Finding) -> dict[str, str | None]:

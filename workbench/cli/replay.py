@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import common, err, find_workspace, out, print_json, require_posix, run_async
+from .common import common, drawable, err, find_workspace, out, print_json, require_posix, run_async
 from .exits import Exit, Relayed
 from .output import Output, Piece
 
@@ -125,7 +125,7 @@ def replay(
     """Run a recorded script again, offline, and compare.
 
     It is given the recorded answers, and what it asks is compared with what was recorded. Asks no Agent and changes nothing. Ends with 0 when the replay is complete or ends early, with 1 when it
-    diverged or the run cannot be read as a journal. RUN is a run id, the beginning of one, a .wfrun file, or a
+    diverged or the run cannot be read as a journal. On a terminal, without options, it opens the Replay screen. RUN is a run id, the beginning of one, a .wfrun file, or a
     store file with one run.
     """
     from workbench.opening import open_run
@@ -133,7 +133,12 @@ def replay(
     from workflows_core.journal.verify import verdict_document
 
     require_posix()
-    bundle = open_run(find_workspace(workspace), run, store)
+    space = find_workspace(workspace)
+    bundle = open_run(space, run, store)
+    if drawable() and not (headless or as_json or watches) and script is None and at is None:
+        from .demo import open_application
+
+        return open_application(space, "replay", bundle)
     edited = None if script is None else read_script(script)
     if at is not None or watches:
         return _look(bundle, edited, at, watches, as_json=as_json)

@@ -56,6 +56,7 @@ class LocalAgentRuns:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         self._check()
+        self._configuration.check_engine()
         self._runs.check_options(options)
 
     def configuration_revision(self, options: Mapping[str, Any]) -> str:

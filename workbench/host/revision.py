@@ -21,7 +21,7 @@ from workflows_core.errors import ConfigurationError
 from ..agents.base import Backends, BackendUnavailable
 from ..agents.names import STUB
 from ..workspace import CONFIG_NAME
-from .config import WorkbenchConfig, load_config
+from .config import WORKFLOWS_USE, WorkbenchConfig, load_config
 from .secret import Secret
 
 PURPOSE: Final = "configuration-revision"
@@ -44,6 +44,20 @@ class Configuration:
         self._secret = secret
         self._backends = backends
         self._revisions: dict[tuple[str, str], str] = {}
+        self._engine = _engine_records(config)
+
+    def check_engine(self) -> None:
+        """Raise AgentRunRefused where the engine's own settings were edited since it was loaded.
+
+        The engine keeps its limits and its list of agents for its life: a launch under the edited file would
+        be recorded with a configuration that it does not run under.
+        """
+        if _engine_records(self.current) != self._engine:
+            raise AgentRunRefused(
+                "configuration_changed",
+                f"the workflow plugin's settings in {self._path.name} changed since this workbench was started. "
+                "Restart it, or restore them",
+            )
 
     @property
     def current(self) -> WorkbenchConfig:
@@ -114,6 +128,10 @@ class Configuration:
             material["prompt"] = described.prompt
             material["parameters"] = dict(described.model_parameters)
         return material
+
+
+def _engine_records(config: WorkbenchConfig) -> list[tuple[bool, dict[str, Any]]]:
+    return [(record.enabled, dict(record.config)) for record in config.plugins if record.use == WORKFLOWS_USE]
 
 
 def _stamp(path: str) -> _Stamp:

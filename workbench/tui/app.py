@@ -41,6 +41,8 @@ from .screens.notices import Notice, NoticesScreen
 from .widgets.bars import Standing, TopLine
 
 if TYPE_CHECKING:
+    from workflows_core.journal.bundle import Bundle
+
     from ..client import Client
     from ..workspace import Workspace
     from .screens.base import WorkbenchScreen
@@ -50,9 +52,13 @@ SCREENS: Final[Mapping[str, tuple[str, str]]] = {
     "author": ("Author", "workbench.tui.screens.author:AuthorScreen"),
     "runs": ("Runs", "workbench.tui.screens.runs:RunsScreen"),
     "review": ("Review", "workbench.tui.screens.review:ReviewScreen"),
+    "replay": ("Replay", "workbench.tui.screens.replay:ReplayScreen"),
     "host": ("Host", "workbench.tui.screens.host:HostScreen"),
 }
 
+#: Seconds after the first paint at which the engine is hosted, and at which garbage is looked for.
+HOSTING_SECONDS: Final = 0.05
+COLLECTING_SECONDS: Final = 0.5
 #: States in which a run waits for a person.
 WAITS: Final = (RunState.PAUSED, RunState.WAITING_APPROVAL, RunState.WAITING_INPUT)
 #: Panes whose keys are no commands: they move, or edit text.
@@ -79,6 +85,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         screens: Mapping[str, Callable[[], Screen[Any]]] | None = None,
         collector: IdleCollector | None = None,
         painted: Callable[[], None] | None = None,
+        given: Bundle | None = None,
     ) -> None:
         # Without colour, what is drawn must not need any: attributes only, on the terminal's own colours.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
@@ -94,6 +101,8 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         self._first = screen
         self._collector = collector
         self._painted = painted
+        #: The run that Replay opens at first.
+        self.given = given
         self._titles = [(name, SCREENS[name][0]) for name in (screens or SCREENS)]
         for name, (_title, where) in SCREENS.items():
             if screens is None:
@@ -140,10 +149,11 @@ class WorkbenchApp(App[int], inherit_bindings=False):
             self.notice(problem, title="A key binding is not used", severity="warning")
 
     def on_ready(self) -> None:
-        if self._collector is not None:
-            self._collector.start()
+        # What was painted is on its way to the terminal through another thread, which work here would hold up.
         if self._painted is not None:
-            self._painted()
+            self.set_timer(HOSTING_SECONDS, self._painted)
+        if self._collector is not None:
+            self.set_timer(COLLECTING_SECONDS, self._collector.start)
 
     def hosting_changed(self) -> None:
         """Another process hosts the engine now, or this one does: read the runs and say so."""
@@ -398,12 +408,15 @@ def run_app(
     workspace: Workspace,
     client_factory: Callable[[], Awaitable[Client]],
     screen: str = "author",
+    given: Bundle | None = None,
 ) -> int:
     """Open the workspace with ``client_factory``, run the application and return its exit code.
+
+    ``given`` is a run that Replay opens at first.
 
     Raises WorkflowError where the workspace or the person's settings cannot be used. Whatever happens, the
     terminal is put back as it was and the client is closed.
     """
     from .start import run
 
-    return run(workspace, client_factory, screen)
+    return run(workspace, client_factory, screen, given)

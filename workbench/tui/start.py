@@ -17,6 +17,8 @@ from .collector import IdleCollector
 from .context import AppContext
 
 if TYPE_CHECKING:
+    from workflows_core.journal.bundle import Bundle
+
     from ..client import Client
     from ..workspace import Workspace
 
@@ -26,23 +28,34 @@ RESET: Final = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l"
     "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
 )
+#: How long one thread may keep the others waiting. What is painted reaches the terminal through a thread of its
+#: own, which waits for the others at each of its writes; so do keys while the engine works in its thread.
+SWITCH_SECONDS: Final = 0.0005
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 #: Seconds after which opening and stopping say that they are under way.
 _PATIENCE: Final = 0.5
 
 
-def run(workspace: Workspace, client_factory: Callable[[], Awaitable[Client]], screen: str) -> int:
+def run(
+    workspace: Workspace,
+    client_factory: Callable[[], Awaitable[Client]],
+    screen: str,
+    given: Bundle | None = None,
+) -> int:
     """See ``workbench.tui.app.run_app``."""
     settings = Settings.load(workspace.root, keymap=workspace.config.keymap, theme=workspace.config.theme)
     saved = _attributes()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        return asyncio.run(_run(workspace, client_factory, settings, screen))
+        return asyncio.run(_run(workspace, client_factory, settings, screen, given))
     except BaseException:
         if saved is not None and sys.__stderr__ is not None:
             sys.__stderr__.write(RESET)
             sys.__stderr__.flush()
         raise
     finally:
+        sys.setswitchinterval(interval)
         if saved is not None:
             termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, saved)  # type: ignore[union-attr]
 
@@ -52,6 +65,7 @@ async def _run(
     client_factory: Callable[[], Awaitable[Client]],
     settings: Settings,
     screen: str,
+    given: Bundle | None,
 ) -> int:
     async with _saying("opening the workspace"):
         client = await client_factory()
@@ -59,7 +73,11 @@ async def _run(
         context = AppContext(client, workspace, settings)
         hosting = _Hosting(client)
         app = WorkbenchApp(
-            context, screen=screen, collector=IdleCollector(time.monotonic), painted=hosting.start
+            context,
+            screen=screen,
+            collector=IdleCollector(time.monotonic),
+            painted=hosting.start,
+            given=given,
         )
         hosting.app = app
         loop = asyncio.get_running_loop()

@@ -42,7 +42,6 @@ from .budget import resumed
 from .calls import changed_configuration
 from .captures import chunk, intact
 from .keeper import RunKeeper
-from .observing import cancel_without_owner
 from .reconciliation import ReconcileRequest, reconcile
 from .recovery import Preview, incompatibilities, preview, script_of
 from .requests import Outcome
@@ -94,17 +93,6 @@ class RunCommands(RunKeeper):
             )
         self._spawn(self._finish_cancel(run_id, runs))
         return Outcome("recorded", f"cancelling run {run_id}; its Agents are being observed", (run_id,))
-
-    async def _finish_cancel(self, run_id: str, runs: AgentRuns) -> None:
-        try:
-            for _ in range(await cancel_without_owner(self.store, run_id, runs, self._changed)):
-                self._slots.take()
-        except Conflict:
-            logger.info("the cancel of %s was overtaken by another change", run_id)
-        except Exception as error:  # noqa: BLE001 - a background failure is logged by its type
-            logger.error("the cancel of %s failed with %s", run_id, type(error).__name__)
-        finally:
-            self._changed(run_id)
 
     async def resume(self, run_id: str, step_id: str, attempt: int, runs: AgentRuns) -> Outcome:
         """Let a pause go on. A run whose owner is gone is recovered first; nothing is consumed before then."""
@@ -258,10 +246,16 @@ class RunCommands(RunKeeper):
                 "only a final or interrupted run can be deleted. Cancel it first"
             )
         view = await self.inspect(run_id, runs)
-        unsettled = [step.step_id for step in view.steps if step.status is StepStatus.UNCERTAIN]
+        unsettled = [
+            step.step_id
+            for step in view.steps
+            if step.kind is StepKind.AGENT
+            and step.status in (StepStatus.UNCERTAIN, StepStatus.RUNNING, StepStatus.WAITING)
+        ]
         if unsettled:
             raise Conflict(
-                f"run {run_id} has steps whose outcome is uncertain: {', '.join(unsettled)}. Settle them first"
+                f"run {run_id} has steps whose outcome is not known: {', '.join(unsettled)}. "
+                "Cancel the run, or settle them first"
             )
         self.store.delete_run(record, now())
         self._changed(run_id)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from extension_api.agent_runs import AgentRunRefused, AgentRuns
 
-from ..errors import StoreError, WorkflowError
+from ..errors import StoreError, UsageError, WorkflowError
 from ..model import now
 from ..store.base import InboxRow, WorkflowStore
+from ..store.rows import UNREADABLE
 from .controls import apply
 
 if TYPE_CHECKING:
@@ -70,4 +71,6 @@ class Inbox:
         self._store.inbox_settle(row.id, outcome, detail, now())
 
     async def _apply(self, row: InboxRow) -> dict[str, Any]:
+        if row.kind == UNREADABLE:
+            raise UsageError("the control row is malformed")
         return await apply(self._service, row.kind, row.run_id, row.body, self._session(row.actor))

@@ -16,6 +16,7 @@ import msgspec
 from extension_api.agent_runs import AgentRuns
 
 from ..errors import (
+    Conflict,
     NotFound,
     QuotaReached,
     StoreError,
@@ -31,6 +32,7 @@ from ..model import (
     Cause,
     Event,
     RunRecord,
+    RunState,
     RunSummary,
     RunView,
     now,
@@ -40,6 +42,7 @@ from ..store.base import Batch, WorkflowStore
 from ..store.sqlite import SqliteStore
 from .children import Slots
 from .host_controls import HostControls
+from .observing import cancel_without_owner
 from .requests import same_owner
 from .supervisor import Supervisor
 from .writer import RunWriter
@@ -47,6 +50,8 @@ from .writer import RunWriter
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.2
+#: States in which a run may stay with a recorded cancel that nobody is finishing.
+LEFT_OPEN: Final = (RunState.WAITING_INPUT, RunState.RECOVERABLE)
 
 
 class RunKeeper:
@@ -120,6 +125,25 @@ class RunKeeper:
         finally:
             self._supervisors.pop(run_id, None)
             self._tasks.pop(run_id, None)
+            self._changed(run_id)
+        record = supervisor.record
+        if record.cancel_requested_at is not None and record.state in LEFT_OPEN and not self._stopping:
+            # The cancel came while the run was stopping for another reason.
+            self._spawn(self._finish_cancel(run_id, supervisor.runs))
+
+    def abandoned(self, run_id: str) -> Cause | None:
+        """Why a run is not supervised although its record still says so: the store refuses writes."""
+        return self._abandoned.get(run_id)
+
+    async def _finish_cancel(self, run_id: str, runs: AgentRuns) -> None:
+        try:
+            for _ in range(await cancel_without_owner(self.store, run_id, runs, self._changed)):
+                self._slots.take()
+        except Conflict:
+            logger.info("the cancel of %s was overtaken by another change", run_id)
+        except Exception as error:  # noqa: BLE001 - a background failure is logged by its type
+            logger.error("the cancel of %s failed with %s", run_id, type(error).__name__)
+        finally:
             self._changed(run_id)
 
     async def _retry_abandoned(self, run_id: str) -> None:

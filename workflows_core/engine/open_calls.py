@@ -271,8 +271,11 @@ class OpenCalls:
                 call.position,
             )
 
-    def commit_known(self) -> None:
-        """Commit the ids of children that are known and not finished, with intents that found a place."""
+    def commit_known(self) -> bool:
+        """Commit the ids of children that are known and not finished, with intents that found a place.
+
+        True where a queued call was refused meanwhile, so that there is an answer to give.
+        """
         notes = {
             child.step_id: child.note()
             for child in self._children.values()
@@ -285,6 +288,7 @@ class OpenCalls:
             for child in self._children.values():
                 child.known_committed = child.known_committed or child.step_id in notes
             self._admit(reserved)
+        return self.ready
 
     def answer(self, wait: WaitCall, outcome: Outcome) -> None:
         """A person's decision is the answer to a wait."""

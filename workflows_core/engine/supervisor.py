@@ -224,7 +224,8 @@ class Supervisor:
             worker = self._worker
             if worker is not None and worker.exited.done():
                 raise worker.exited.result()
-            self._calls.commit_known()
+            if self._calls.commit_known():
+                return
             self._wake = asyncio.get_running_loop().create_future()
             try:
                 await self._wake

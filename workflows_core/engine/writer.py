@@ -35,6 +35,7 @@ class RunWriter:
         self.journal = journal
         self.store = store
         self._changed = changed
+        self._committed = journal.state()
 
     @classmethod
     def reopened(
@@ -101,7 +102,13 @@ class RunWriter:
             attestation=attestation,
             record=record,
         )
-        self.store.commit(self.record.run_id, batch)
+        try:
+            self.store.commit(self.record.run_id, batch)
+        except BaseException:
+            # What was not committed is not part of the chain: the next frame takes its place.
+            self.journal.go_back(self._committed)
+            raise
+        self._committed = self.journal.state()
         if record is not None:
             self.record = record
         self._changed(self.record.run_id)

@@ -124,6 +124,14 @@ class JournalWriter:
         self.bytes += len(body)
         return frame
 
+    def state(self) -> tuple[int, bytes, int, int]:
+        """Where the chain ends: for going back to it when a commit is refused."""
+        return (self.next_number, self.previous, self.bytes, self.marks)
+
+    def go_back(self, state: tuple[int, bytes, int, int]) -> None:
+        """Forget the frames and marks that were made since ``state`` was taken."""
+        self.next_number, self.previous, self.bytes, self.marks = state
+
     def mark(self, at: int, side: Side) -> Mark:
         self.marks += 1
         return Mark(self.marks - 1, self.next_number, at, side)

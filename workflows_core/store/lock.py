@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -50,13 +51,20 @@ class ProcessLock:
                     who = f"process {pid}" if pid is not None else "another process"
                     raise StoreInUse(f"{who} owns {path.parent}; it must end first", pid=pid) from None
                 time.sleep(_PAUSE_SECONDS)
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(descriptor)
+            raise StoreFailed(
+                f"the lock file {path} cannot be written: {error.strerror}. Free some space; nothing was changed"
+            ) from None
         return cls(path, descriptor)
 
     def release(self) -> None:
         if self._descriptor >= 0:
-            os.ftruncate(self._descriptor, 0)
+            with contextlib.suppress(OSError):  # The pid that stays is not read once the lock is free.
+                os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
             self._descriptor = -1
 

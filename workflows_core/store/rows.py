@@ -49,6 +49,9 @@ ATTESTATION_COLUMNS: Final = (
 )
 INBOX_COLUMNS: Final = "id, kind, run_id, body, actor, created_at, settled_at, outcome, detail"
 
+#: The kind of a control row whose body or actor is no JSON object.
+UNREADABLE: Final = "unreadable"
+
 _ENCODER = msgspec.json.Encoder()
 _REST = msgspec.json.Decoder(_Rest)
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -242,12 +245,18 @@ def attestation(row: Any) -> Attestation:
 
 def inbox(row: Any) -> InboxRow:
     detail = _OBJECT.decode(row[8]) if row[8] is not None else None
+    kind = row[1]
+    try:
+        body, actor = _OBJECT.decode(row[3]), _OBJECT.decode(row[4])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        # Its owner refuses it in words, so that the rows behind it are settled.
+        kind, body, actor = UNREADABLE, {}, {}
     return InboxRow(
         row[0],
-        row[1],
+        kind,
         row[2],
-        _OBJECT.decode(row[3]),
-        _OBJECT.decode(row[4]),
+        body,
+        actor,
         row[5],
         row[6],
         row[7],

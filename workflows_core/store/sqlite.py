@@ -44,7 +44,9 @@ T = TypeVar("T")
 def private_directory(path: Path) -> None:
     """Create a directory 0700 where it is missing; raise StoreFailed in words."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise StoreFailed(
             f"the folder {path} cannot be created: {error.strerror}. Choose another workspace, or free the path"
@@ -133,7 +135,12 @@ class SqliteStore:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.fstat(descriptor).st_mode & 0o077:
+                    os.fchmod(descriptor, 0o600)
+            finally:
+                os.close(descriptor)
             connection = connect(self.path)
         except OSError as error:
             raise StoreFailed(f"{self.path} cannot be opened: {error.strerror}") from None

@@ -89,9 +89,17 @@ class Seat:
 
 @contextmanager
 def seat(
-    *arguments: str | Path, folder: Path, rows: int = 40, columns: int = 100, output: int | None = None
+    *arguments: str | Path,
+    folder: Path,
+    rows: int = 40,
+    columns: int = 100,
+    output: int | None = None,
+    error: int | None = None,
 ) -> Iterator[Seat]:
-    """Run a command in ``folder`` at a terminal of its own; ``output`` takes its standard output away from it."""
+    """Run a command in ``folder`` at a terminal of its own.
+
+    ``output`` takes its standard output away from it, ``error`` its standard error.
+    """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
@@ -99,7 +107,7 @@ def seat(
         [sys.executable, "-c", _MAIN, *map(str, arguments)],
         stdin=slave,
         stdout=slave if output is None else output,
-        stderr=slave,
+        stderr=slave if error is None else error,
         start_new_session=True,
         cwd=folder,
         env={**environment, "TERM": "xterm"},

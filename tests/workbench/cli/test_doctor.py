@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.workbench.cli.conftest import Command
 from workbench.cli import doctor
+from workbench.host.store import HostStore
 
 
 def test_a_working_installation_is_ready(command: Command, folder: Path) -> None:
@@ -22,7 +27,8 @@ def test_a_working_installation_is_ready(command: Command, folder: Path) -> None
     assert "1 + 1" in found["engine"]["value"]
     assert found["workspace"]["value"] == str(folder)
     assert found["store"]["status"] == "note"
-    assert not (folder / ".workbench").exists()
+    assert (found["host store"]["status"], found["files"]["status"]) == ("note", "ok")
+    assert list(folder.iterdir()) == []
 
 
 def test_for_people_it_is_one_aligned_line_a_finding(command: Command) -> None:
@@ -62,3 +68,58 @@ def test_a_wrong_configuration_is_a_finding(command: Command, folder: Path) -> N
     assert result.status == 1
     broken = [finding for finding in result.document["findings"] if finding["status"] == "failed"]
     assert [finding["value"] for finding in broken] == ["The configuration is wrong"]
+
+
+def test_a_host_store_that_is_none_is_a_finding(command: Command, folder: Path) -> None:
+    state = folder / ".workbench"
+    state.mkdir()
+    (state / "host.sqlite").write_bytes(b"garbage\n" * 200)
+    result = command("doctor")
+    assert result.status == 1
+    assert "host store  The workspace cannot be used" in result.out
+    assert f"{state / 'host.sqlite'} is not a readable store" in result.out
+    assert "Ready." not in result.out
+    assert [path.name for path in state.iterdir()] == ["host.sqlite"]
+
+
+def test_host_stores_of_this_and_of_a_newer_version(command: Command, folder: Path) -> None:
+    path = folder / ".workbench" / "host.sqlite"
+    path.parent.mkdir()
+    HostStore.open(path).close()
+    result = command("doctor", "--json")
+    found = {finding["name"]: finding for finding in result.document["findings"]}
+    assert (result.status, found["host store"]["status"], found["host store"]["value"]) == (0, "ok", str(path))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE migrations SET number = 99 WHERE number = 1")
+    result = command("doctor")
+    assert result.status == 1
+    assert f"{path} has schema 99" in result.out
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_full_disk_is_a_finding(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    state = folder / ".workbench"
+    if made:
+        state.mkdir()
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    result = command("doctor")
+    assert result.status == 1
+    assert f"{state if made else folder}: No space left on device" in result.out
+    assert "Free some space" in result.out
+    assert result.out.splitlines()[-1] == "1 problem to solve before workflows can run"
+    assert list((state if made else folder).iterdir()) == []
+
+
+def test_files_that_others_could_read_are_a_finding(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_try_file", lambda _: 0o644)
+    result = command("doctor")
+    assert result.status == 1
+    assert "cannot be kept private" in result.out

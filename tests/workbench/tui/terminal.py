@@ -97,6 +97,9 @@ def child(mode: str, root: Path) -> int:
             raise StoreInUse("process 4711 owns this workspace")
         return client
 
+    if mode == "not hosted":
+        client.failures["start_hosting"] = StoreInUse("the plugin cannot be loaded")
+
     if mode == "crash":
 
         def crash(self: RunsScreen) -> None:
@@ -106,7 +109,7 @@ def child(mode: str, root: Path) -> int:
     try:
         code = app.run_app(Workspace.find(root, root), factory, "runs")
     except StoreInUse as error:
-        print(f"refused: {error}")
+        print(f"refused: {error}", "closed" if client.closed else "open")
         return 6
     print("closed" if client.closed else "NOT CLOSED")
     return code

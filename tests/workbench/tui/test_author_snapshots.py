@@ -9,13 +9,17 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from tests.workbench.tui.author_support import MakeApp, author, ready, shown, standing, until
+from tests.workbench.tui.author_support import InThread, MakeApp, author, ready, shown, standing, until
 from tests.workbench.tui.fakes import SCRIPT, FakeClient, completed_run, failed_run, running_run
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.author import AuthorScreen
+from workbench.tui.screens.author_check_process import Answer, Question, answer
+from workbench.tui.screens.author_compare import CompareScreen
+from workbench.tui.screens.author_dialogs import Picker
 from workbench.tui.screens.author_launch import LaunchPane
 from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.choice import Choice
+from workbench.tui.widgets.editor_completion import Completions
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -98,6 +102,65 @@ def test_an_unchanged_launch(
         author(app).query_one("#again-button", Choice).focus()
 
     assert snap_compare(make_app(client, **SCREEN), terminal_size=size, run_before=before(act))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_opened_version(
+    snap_compare: Any, make_app: MakeApp, scripts: Path, size: tuple[int, int]
+) -> None:
+    client = FakeClient(completed_run())
+    older = SCRIPT.replace("'pass'", "'fine'")
+    client.keep_version("checks", SCRIPT, 2)
+    saved = client.keep_version("checks", older, 1)
+    client.keep_version("file-review", "return 1;\n")
+
+    async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
+        await ready(pilot, app)
+        file = await author(app)._files.open_version(saved)
+        file.editor.focus()
+        await ready(pilot, app)
+        await until(pilot, lambda: author(app)._forecast.expected is not None)
+        if size[0] < 100:
+            author(app)._scripts.list.focus()
+            author(app)._scripts.list.go_to(str(file.path))
+
+    assert snap_compare(make_app(client, **SCREEN), terminal_size=size, run_before=before(act))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_two_versions_compared(
+    snap_compare: Any, make_app: MakeApp, scripts: Path, size: tuple[int, int]
+) -> None:
+    client = FakeClient()
+    client.keep_version("checks", SCRIPT.replace("'pass'", "'fine'").replace("log(", "// said\nlog("))
+
+    async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
+        await ready(pilot, app)
+        await pilot.press("alt+equals_sign")
+        await until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
+
+    assert snap_compare(make_app(client, **SCREEN), terminal_size=size, run_before=before(act))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_completing(
+    snap_compare: Any,
+    make_app: MakeApp,
+    scripts: Path,
+    size: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = answer(Question(SCRIPT, {}, ("lead_agent",), 16)).words
+    monkeypatch.setattr(InThread, "find", staticmethod(lambda text, args: Answer((), (3, False), words)))
+
+    async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
+        await ready(pilot, app)
+        await pilot.press("down", "end", "enter", *"agent({stepId: '", "ctrl+space")
+        await until(pilot, lambda: app.screen.query(Completions) and app.screen.query_one(Completions).opened)
+
+    assert snap_compare(make_app(**SCREEN), terminal_size=size, run_before=before(act))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -28,7 +28,7 @@ SMALL, LARGE = (80, 24), (120, 40)
 def _file(name: str, path: Path, meaning: str) -> StoreFile:
     """Sizes and folders that are the same on every machine."""
     sizes = {"runs": 421_888, "host": 126_976, "log": None}
-    short = re.sub(r".*(?=soap-claims)", "/home/ada/", str(path))
+    short = re.sub(r".*(?=soap-claims)", "/home/ada/", str(path), count=1)
     return StoreFile(name, Path(short), sizes[name], meaning)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 from textual.pilot import Pilot
@@ -21,6 +22,7 @@ from tests.workbench.tui.fakes import (
     make_step,
     screen_text,
     settle,
+    until,
 )
 from tests.workbench.tui.hostile import PAYLOADS
 from workbench.inert import acts, inert
@@ -29,11 +31,13 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.context import AppContext
 from workbench.tui.palette import Command, Palette
 from workbench.tui.screens.dialogs import Answer, Dialog
+from workbench.tui.screens.run_dialogs import ReconcileDialog, RecoverDialog
 from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.pane import Field
 from workbench.tui.widgets.run_detail import RunDetail
 from workbench.workspace import Workspace
-from workflows_core.model import Cause, FrameView, LogLine, RunState, StepKind, StepStatus
+from workflows_core.engine.recovery import Preview, StepAt
+from workflows_core.model import Cause, Decision, FrameView, LogLine, RunState, StepKind, StepStatus
 
 MakeApp = Callable[..., WorkbenchApp]
 TALL = (150, 145)
@@ -182,6 +186,71 @@ async def test_i13_dialogs_notices_toasts_and_palette(make_app: MakeApp) -> None
         await pilot.press("escape")
         await shown(app, pilot, "d")
         await pilot.press("escape")
+
+
+async def test_i13_previews_reconciling_captures_and_receipts(make_app: MakeApp) -> None:
+    everything = "".join(PAYLOADS)
+    actor = {"user_id": everything, "description": everything}
+    receipts = tuple(
+        Decision(
+            run_id="wr_hostile",
+            step_id=payload,
+            attempt=1,
+            decision="reject",
+            sha256=payload,
+            reason=payload,
+            actor=actor,
+            review={"coverage": 1.0, "renderer": payload},
+            decided_at=NOW,
+        )
+        for payload in PAYLOADS
+    )
+    steps = tuple(
+        make_step(
+            payload,
+            StepStatus.UNCERTAIN if n % 2 else StepStatus.COMPLETED,
+            kind=StepKind.AGENT if n % 2 else StepKind.CAPTURE,
+            agent_ref=payload,
+            child_run_id=payload,
+            thread_id=payload,
+            artifact_version=payload,
+            input={"path": payload, "sourceStepId": payload},
+            output={"size": 1, "mediaType": payload},
+            error=Cause(payload, payload),
+            line=n + 1,
+        )
+        for n, payload in enumerate(PAYLOADS)
+    )
+    run = msgspec.structs.replace(
+        hostile_run(), state=RunState.NEEDS_RECONCILIATION, steps=steps, receipts=receipts, cause=None
+    )
+    preview = Preview(
+        reused=tuple(StepAt(payload, n + 1, n) for n, payload in enumerate(PAYLOADS)),
+        reasons=tuple(PAYLOADS),
+        compatible=False,
+    )
+    client = FakeClient(run, who=everything)
+    client.previews["wr_hostile"] = preview
+    app = make_app(client, screens={"runs": RunsScreen})
+    async with app.run_test(size=TALL) as pilot:
+        await shown(app, pilot, "enter")
+        detail = app.screen.query_one(RunDetail)
+        detail._place().opened.update(f"{payload}@1" for payload in PAYLOADS)
+        detail._fill()
+        for _ in range(2):
+            await shown(app, pilot, "pagedown")
+        for key in ("home", "5", "1"):
+            await shown(app, pilot, key)
+        await pilot.press("S")
+        await until(pilot, lambda: isinstance(app.screen, ReconcileDialog))
+        await shown(app, pilot, "tab", "tab", "enter")
+        await pilot.press("escape")
+        client.change("wr_hostile", state=RunState.RECOVERABLE)
+        await shown(app, pilot)
+        await pilot.press("R")
+        await until(pilot, lambda: isinstance(app.screen, RecoverDialog))
+        text = await shown(app, pilot)
+        assert "cannot be recovered now" in text
 
 
 async def test_i13_the_top_line_and_errors_of_the_client(tmp_path: Path, clock: FrozenClock) -> None:

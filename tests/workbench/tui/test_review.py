@@ -178,6 +178,23 @@ class TestShownInFull:
             await pilot.pause(0.05)
             assert coverage.seen == 0
 
+    async def test_what_a_notice_lies_over_does_not_count(self, make_app: MakeApp) -> None:
+        app = application(make_app, one())
+        async with app.run_test(size=SIZE, notifications=True) as pilot:
+            await shown(pilot, "enter")
+            app.notice("\n".join(f"line {n} of it" for n in range(9)), title="Something waits for you")
+            await until(pilot, lambda: "line 8 of it" in screen_text(app))
+            coverage = progress(app).coverage
+            coverage.__init__(coverage.size)
+            await until(pilot, lambda: coverage.seen > 0)
+            await pilot.pause(0.1)
+            rows, view = output(app).bytes_shown, output(app)
+            assert rows is not None
+            last = rows.span(view.size.height - 1)
+            assert coverage.ranges[-1][1] < last[1]
+            app.clear_notifications()
+            await until(pilot, lambda: coverage.ranges[-1][1] >= last[1])
+
     async def test_a_narrow_terminal_shows_nothing_of_a_folded_pane(self, make_app: MakeApp) -> None:
         app = application(make_app, one())
         async with app.run_test(size=(80, 24)) as pilot:

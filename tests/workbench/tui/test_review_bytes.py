@@ -122,8 +122,8 @@ class TestVisible:
             assert not acts(text)
             assert text.strip()
         document = json.dumps({payload: [payload]}).encode()
-        rows = JsonBytes(JsonTokens(document), 80)
-        assert not acts("".join(drawn_text(rows, index, 80) for index in range(len(rows))))
+        tree = JsonBytes(JsonTokens(document), 80)
+        assert not acts("".join(drawn_text(tree, index, 80) for index in range(len(tree))))
 
     @pytest.mark.parametrize(
         ("text", "seen"),
@@ -285,8 +285,8 @@ async def test_i13_the_whole_screen_with_hostile_text(make_app: MakeApp) -> None
                 tabs.add(detail(app).tab)
             await shown(pilot, "down")
         await shown(pilot, "s")
-        for number in "123456":
-            await shown(pilot, number)
+        for digit in "123456":
+            await shown(pilot, digit)
             assert_nothing_acts(app)
             tabs.add(detail(app).tab)
         assert tabs == {"tree", "markdown", "text", "hex", "compare", "receipt", "about"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from tests.workbench.preview.files import pdf
 from tests.workbench.tui.fakes import FakeClient, make_run, settle, until
 from tests.workbench.tui.review_support import (
     application,
@@ -114,6 +115,11 @@ def test_hex_without_colour(look: Look, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("NO_COLOR", "1")
     exact = artifact(bytes(range(256)) * 3, "application/octet-stream")
     assert look((80, 24), "enter", client=client_of((at_checkpoint(exact=exact), exact)))
+
+
+def test_a_document(look: Look) -> None:
+    exact = artifact(pdf(pages=3, script=True), "application/pdf", path="label.pdf")
+    assert look((120, 40), "enter", client=client_of((at_checkpoint(exact=exact), exact)))
 
 
 def test_in_ascii(look: Look) -> None:

@@ -65,6 +65,14 @@ def test_each_status_is_a_word_on_a_narrow_screen_too(status: StepStatus) -> Non
     assert words.step_mark(run.steps[0]).word in texts(StepRows(run, NOW), 74)[0]
 
 
+@pytest.mark.parametrize("width", [50, 56, 60, 71, 76])
+def test_a_badge_is_kept_however_narrow_the_line(width: int) -> None:
+    steps = (make_step("evidence"), make_step("claims", StepStatus.UNCERTAIN))
+    for line in texts(StepRows(make_run(steps=steps), NOW), width):
+        assert "stub" in line
+        assert len(line) <= width
+
+
 def test_a_receipt_can_be_read_below_its_step() -> None:
     exact = artifact()
     step = make_step("evidence-review", StepStatus.REJECTED, kind=StepKind.CHECKPOINT, agent_ref=None)

@@ -86,3 +86,12 @@ def test_a_workspace_that_cannot_be_opened_never_touches_the_screen(start: Calla
     assert terminal.finish() == 6
     assert b"refused: process 4711 owns this workspace" in terminal.seen
     assert b"\x1b[?1049h" not in terminal.seen
+
+
+def test_a_workspace_that_cannot_be_hosted_ends_the_application_with_the_reason(
+    start: Callable[[str], Terminal],
+) -> None:
+    terminal = start("not hosted")
+    assert terminal.finish() == 6
+    assert b"refused: the plugin cannot be loaded closed" in terminal.seen
+    assert terminal.attributes() == terminal.before

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from workflows_core.errors import Deleted, NotFound, WorkflowError
-from workflows_core.model import RunSummary
+from workflows_core.errors import WorkflowError
 
 from ... import words
 from ...drafts import LaunchForm, VersionDraft
@@ -21,7 +20,6 @@ from ..messages import RunsChanged, Tick
 from ..palette import Command
 from ..refresh import Refresher
 from ..widgets.choice import Choice
-from ..widgets.editor import PASTE_CHARACTERS, ScriptEditor
 from ..widgets.lines import LineList
 from ..widgets.pane import ListPane
 from .author_checks import Checked, Checker, engine_settings
@@ -30,11 +28,14 @@ from .author_editors import EditorColumn, OpenFile
 from .author_files import Files
 from .author_forecast import Forecast, Subject, own_names, quota
 from .author_launch import LaunchPane, StubChoice
-from .author_launcher import confirm_real, prepare, send, stub_choices
+from .author_launcher import confirm_real, last_run, prepare, send, stub_choices
 from .author_library import Library
 from .author_outside import edit_outside
 from .author_scripts import ScriptList, ScriptRows
 from .base import Column, WorkbenchScreen
+
+if TYPE_CHECKING:
+    from ..widgets.editor import ScriptEditor
 
 
 class AuthorScreen(WorkbenchScreen):
@@ -70,6 +71,7 @@ class AuthorScreen(WorkbenchScreen):
 
     async def refresh_all(self) -> None:
         first = self.current is None
+        await self._pane.fill()
         await self._files.restore()
         await self._files.find()
         await self._files.find_versions()
@@ -182,11 +184,13 @@ class AuthorScreen(WorkbenchScreen):
     # The shown script
 
     @on(EditorColumn.Shown)
-    def _file_shown(self, message: EditorColumn.Shown) -> None:
+    async def _file_shown(self, message: EditorColumn.Shown) -> None:
         message.stop()
+        await self._pane.fill()
         self._list_scripts()
         file = self.current
         self._pane.disabled = file is None
+        self._forecast.expected = None
         if file is not None:
             form = self._files.session.forms.get(str(file.path), LaunchForm())
             self._pane.show_form(form, self._stub_choices(file))
@@ -232,8 +236,9 @@ class AuthorScreen(WorkbenchScreen):
         if file is self.current:
             self._checker.soon()
 
-    @on(ScriptEditor.PasteRefused)
-    def _paste_refused(self, message: ScriptEditor.PasteRefused) -> None:
+    def on_script_editor_paste_refused(self, message: ScriptEditor.PasteRefused) -> None:
+        from ..widgets.editor import PASTE_CHARACTERS
+
         message.stop()
         self.workbench.notice(
             f"{message.length:,} characters were not pasted; at most {PASTE_CHARACTERS:,} are taken at once.",
@@ -316,6 +321,11 @@ class AuthorScreen(WorkbenchScreen):
     def action_check(self) -> None:
         self._checker.start()
 
+    @work(group="complete", exclusive=True, exit_on_error=False)
+    async def action_complete(self) -> None:
+        if not await self._column.complete(engine_settings(self.context.workspace).agents):
+            self.workbench.notice("Nothing that is known here continues this word.")
+
     def action_problem(self, by: int) -> None:
         self._column.next_problem(by)
 
@@ -327,6 +337,8 @@ class AuthorScreen(WorkbenchScreen):
             self.workbench.notice("This problem has no fix that is safe to apply.")
 
     def action_go_arguments(self) -> None:
+        if self.current is None:
+            return
         self.reveal("launch")
         self._pane.editor.focus()
 
@@ -346,6 +358,8 @@ class AuthorScreen(WorkbenchScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "run_again":
             return self.is_mounted and self.current is not None and self.current.repeatable
+        if action == "compare":
+            return self.is_mounted and self.current is not None
         return super().check_action(action, parameters)
 
     @work(group="launch", exclusive=True, exit_on_error=False)
@@ -399,25 +413,11 @@ class AuthorScreen(WorkbenchScreen):
 
     # The last run
 
-    def _last_run(self, file: OpenFile) -> str | None:
-        """The run launched here last, unless a newer one of the same name was launched elsewhere."""
-        name = script_name(file.draft.path)
-        newest: RunSummary | None = next(
-            (run for run in self.workbench.book.newest if run.name == name), None
-        )
-        if file.pinned is not None and (newest is None or newest.created_at <= file.pinned[1]):
-            return file.pinned[0]
-        return newest.run_id if newest is not None else None
-
     async def _read_run(self) -> None:
         file = self.current
         if file is None:
             return
-        run_id = self._last_run(file)
-        try:
-            view = await self.context.client.view(run_id) if run_id is not None else None
-        except (NotFound, Deleted):
-            view, file.pinned = None, None
+        view = await last_run(self.context.client, self.workbench.book.newest, file)
         self._column.show_run(file, view)
         if file is self.current:
             self._show_standing()
@@ -442,20 +442,12 @@ class AuthorScreen(WorkbenchScreen):
         await self._files.look_at_disk()
 
     def commands(self) -> Iterator[Command]:
-        key = self.workbench.key_label
-        yield Command("new", "Write a first script and its stub set", self.action_new, key("author.new"))
-        yield Command("close", "Close the script", self.action_close_file, key("author.close"))
-        yield Command(
-            "edit in $EDITOR", "Open the script in $EDITOR", self.action_edit_outside, key("author.outside")
+        acts: tuple[tuple[str, str, Callable[[], object], str], ...] = (
+            ("new", "Write a first script and its stub set", self.action_new, "new"),
+            ("close", "Close the script", self.action_close_file, "close"),
+            ("edit in $EDITOR", "Open the script in $EDITOR", self.action_edit_outside, "outside"),
+            ("stubs", "Choose the stub set of the next launch", self._choose_stubs, ""),
+            ("show run", "Go to the script's last run", self.action_show_run, ""),
         )
-        yield Command(
-            "save version",
-            "Save the text as a version of the library",
-            self.action_save_version,
-            key("author.save_version"),
-        )
-        yield Command(
-            "compare", "Compare with another script or version", self.action_compare, key("author.compare")
-        )
-        yield Command("stubs", "Choose the stub set of the next launch", self._choose_stubs)
-        yield Command("show run", "Go to the script's last run", self.action_show_run)
+        for name, tooltip, act, key in acts:
+            yield Command(name, tooltip, act, self.workbench.key_label(f"author.{key}") if key else "")

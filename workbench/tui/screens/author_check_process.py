@@ -1,7 +1,7 @@
 """The process that checks scripts for the Author screen, so that reading a long one delays no key.
 
 Both ends of a pipe are here. A message is its length in four bytes, big-endian, and that much JSON: a question
-``{"script", "args", "agents", "max_calls"}`` or an answer ``{"problems", "bound"}``. The child ends with its
+``{"script", "args", "agents", "max_calls"}`` or an answer ``{"problems", "bound", "words"}``. The child ends with its
 standard input. It imports nothing of the screens.
 """
 
@@ -19,6 +19,8 @@ import msgspec
 from workflows_core.errors import ScriptRefused, WorkflowError
 from workflows_core.script.problem import Problem
 
+from ...completing import Word
+
 #: A check that takes longer is given up.
 PATIENCE_SECONDS: Final = 30.0
 _ANSWER_BYTES: Final = 16 * 1024 * 1024
@@ -34,10 +36,11 @@ class Question(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The problems, and the bound on Agent calls as ``calls_bound`` gives it; None: not known."""
+    """The problems, the bound on Agent calls as ``calls_bound`` gives it (None: not known), and completions."""
 
     problems: tuple[Problem, ...]
     bound: tuple[int, bool] | None
+    words: tuple[Word, ...] = ()
 
 
 class CheckFailed(WorkflowError):
@@ -49,7 +52,7 @@ class CheckFailed(WorkflowError):
 
 def answer(question: Question) -> Answer:
     """Check a script, the engine's own compiler included. Blocks."""
-    from workflows_core.script.check import calls_bound, check_script
+    from workflows_core.script.check import api_completions, calls_bound, check_script
 
     problems = asyncio.run(
         check_script(
@@ -60,7 +63,13 @@ def answer(question: Question) -> Answer:
         bound: tuple[int, bool] | None = calls_bound(question.script)
     except (ScriptRefused, RecursionError):
         bound = None
-    return Answer(tuple(problems), bound)
+    try:
+        words = tuple(
+            Word(it.label, it.kind, it.detail, it.insert) for it in api_completions(question.script)
+        )
+    except (ScriptRefused, RecursionError):
+        words = ()
+    return Answer(tuple(problems), bound, words)
 
 
 class CheckProcess:

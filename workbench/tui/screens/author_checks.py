@@ -13,6 +13,7 @@ from workflows_core.errors import ConfigurationError
 from workflows_core.limits import EngineConfig, engine_config
 from workflows_core.script.problem import Problem
 
+from ...completing import Word
 from .author_check_process import CheckProcess, Question
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class Checked:
     args: Any
     problems: Sequence[Problem]
     bound: tuple[int, bool] | None
+    #: What may be typed in it, for completion.
+    words: Sequence[Word] = ()
 
     @property
     def errors(self) -> int:
@@ -98,7 +101,7 @@ class Checker:
         found = await self._process.ask(
             Question(_text(text), args, settings.agents, settings.limits.max_calls)
         )
-        checked = Checked(text, args, found.problems, found.bound)
+        checked = Checked(text, args, found.problems, found.bound, found.words)
         if self._read() == subject:
             self._done(checked)
         return checked

@@ -118,8 +118,8 @@ class CompareScreen(Modal[None]):
         minus = sum(pair.changed and pair.left is not None for pair in self._pairs)
         note = f"+{plus} -{minus}" if self._pairs else ""
         frame = self.query_one("#frame", Pane)
-        frame.set_title(f"{self._left[0]} (-) and {self._right[0]} (+)", note)
-        frame.styles.width, frame.styles.height = "100%", "1fr"
+        frame.set_title(f"- {self._left[0]}   + {self._right[0]}", note)
+        frame.styles.width, frame.styles.max_width, frame.styles.height = "100%", "100%", "1fr"
         self._list.focus()
 
     def on_resize(self) -> None:

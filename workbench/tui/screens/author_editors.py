@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.timer import Timer
-from textual.widgets import TextArea
 
 from workflows_core.model import RunView
 from workflows_core.script.problem import Problem, apply_fix
 
 from ... import words
+from ...completing import Word
 from ...drafts import Draft, OnDisk, VersionDraft
 from ..widgets.bars import LineBar
 from ..widgets.choice import Choice
-from ..widgets.editor import ScriptEditor
 from ..widgets.editor_form import TextBlock
 from ..widgets.editor_marks import ProblemMark
 from ..widgets.lines import LineList, Span
@@ -28,6 +28,12 @@ from ..widgets.pane import ListPane, Pane
 from .author_checks import Checked
 from .author_marks import MarkedRun
 from .author_problems import ProblemList, ProblemRows
+
+if TYPE_CHECKING:
+    from textual.widgets import TextArea
+
+    from ..widgets.editor import ScriptEditor
+    from ..widgets.editor_completion import Completions
 
 #: The place of the cursor is written once it has stood still this long, so that keys do not wait for it.
 PLACE_SECONDS = 0.12
@@ -129,6 +135,8 @@ class EditorColumn(Vertical):
         self.current: OpenFile | None = None
         self._place_timer: Timer | None = None
         self._list = ProblemList(empty="No script is open.")
+        self._completions: Completions | None = None
+        self._agents: Collection[str] = ()
 
     def compose(self) -> ComposeResult:
         yield FileTabs()
@@ -138,6 +146,23 @@ class EditorColumn(Vertical):
         self._problems = ListPane("Problems", lines=self._list, id="problems")
         self._sentence = TextBlock(id="sentence")
         yield self._problems
+
+    async def complete(self, agents: Collection[str]) -> bool:
+        """Offer what may stand at the cursor of the shown script; False where nothing may."""
+        file = self.current
+        if file is None or not file.editor.has_focus:
+            return False
+        if self._completions is None:
+            from ..widgets.editor_completion import Completions
+
+            self._completions = Completions(self._words)
+            await self.mount(self._completions)
+        self._agents = agents
+        return self._completions.open(file.editor)
+
+    def _words(self) -> tuple[Sequence[Word], Collection[str]]:
+        file = self.current
+        return (file.checked.words if file is not None and file.checked is not None else ()), self._agents
 
     async def on_mount(self) -> None:
         await self._problems.mount(self._sentence)
@@ -156,6 +181,8 @@ class EditorColumn(Vertical):
 
     async def open(self, path: Path, draft: Draft, *, unsaved: str | None = None) -> OpenFile:
         """Open a draft in an editor of its own and show it; ``unsaved`` is its working copy where it differs."""
+        from ..widgets.editor import ScriptEditor
+
         editor = ScriptEditor(draft.text, unicode=self._unicode)
         editor.display = False
         file = OpenFile(path, draft, editor)
@@ -229,9 +256,10 @@ class EditorColumn(Vertical):
         pane.set_title(labels[index] + note)
         self.query_one(FileTabs).show(labels, index)
 
-    @on(TextArea.SelectionChanged)
-    def _cursor_moved(self, message: TextArea.SelectionChanged) -> None:
+    def on_text_area_selection_changed(self, message: TextArea.SelectionChanged) -> None:
         message.stop()
+        if self._completions is not None and self.current is not None:
+            self._completions.follow(self.current.editor)
         if self._place_timer is None:
             self._place_timer = self.set_timer(PLACE_SECONDS, self._write_place)
         else:
@@ -247,8 +275,7 @@ class EditorColumn(Vertical):
 
     # Text
 
-    @on(TextArea.Changed)
-    def _text_changed(self, message: TextArea.Changed) -> None:
+    def on_text_area_changed(self, message: TextArea.Changed) -> None:
         message.stop()
         file = next((file for file in self.files if file.editor is message.text_area), None)
         if file is None:
@@ -311,6 +338,8 @@ class EditorColumn(Vertical):
         self._size_problems()
 
     def on_descendant_blur(self) -> None:
+        if self._completions is not None:
+            self._completions.close()
         self._say_problem()
         self._size_problems()
 

@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 from typing import TYPE_CHECKING, Final
 
 from workflows_core.errors import Deleted, NotFound
@@ -78,7 +77,7 @@ async def expected(client: Client, runs: Sequence[RunSummary], subject: Subject)
         if len(found) == RUNS:
             break
     same = [time for equal, time in found if equal] or [time for _, time in found]
-    return median_low(same) if same else None
+    return sorted(same)[(len(same) - 1) // 2] if same else None
 
 
 class Forecast:

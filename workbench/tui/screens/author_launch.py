@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual import on
-from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.widgets import TextArea
+from textual.widget import Widget
 
 from workflows_core.limits import ARGS_BYTES
 from workflows_core.model import RunView
@@ -19,9 +20,13 @@ from ... import words
 from ...drafts import Arguments, LaunchForm, read_arguments
 from ..widgets.choice import Choice
 from ..widgets.editor_form import Setting, TextBlock
-from ..widgets.editor_json import ArgumentsEditor
 from ..widgets.lines import Span
 from ..widgets.pane import Pane
+
+if TYPE_CHECKING:
+    from textual.widgets import TextArea
+
+    from ..widgets.editor_json import ArgumentsEditor
 
 #: How much of what will be sent is shown; the arguments themselves can be read in full above it.
 SHOWN_CHARACTERS = 240
@@ -55,11 +60,23 @@ class LaunchPane(Pane):
         self._form = LaunchForm()
         self._stubs: Sequence[StubChoice] = (StubChoice(None, "none"),)
         self._read = read_arguments("")
-        self.editor = ArgumentsEditor(unicode=unicode, id="arguments")
+        self._filling = asyncio.Lock()
+        self._editor: ArgumentsEditor | None = None
 
-    def compose(self) -> ComposeResult:
+    async def fill(self) -> None:
+        """Put everything into the pane, once: it is of no use before there is a script, so nobody waits for it."""
+        async with self._filling:
+            if self._editor is None:
+                from ..widgets.editor_json import ArgumentsEditor
+
+                editor = ArgumentsEditor(unicode=self._unicode, id="arguments")
+                await self.mount_all(self._parts(editor))
+                self._editor = editor
+                self._filled()
+
+    def _parts(self, editor: ArgumentsEditor) -> Iterable[Widget]:
         yield TextBlock(id="arguments-title")
-        yield self.editor
+        yield editor
         yield TextBlock(id="sent")
         yield Setting("Agents", ("stub", "real"), all_shown=True, unicode=self._unicode, id="agents")
         yield Setting("Stubs", ("",), unicode=self._unicode, id="stubs")
@@ -76,7 +93,13 @@ class LaunchPane(Pane):
             id="run-buttons",
         )
 
-    def on_mount(self) -> None:
+    @property
+    def editor(self) -> ArgumentsEditor:
+        """The editor of the arguments, once the pane is filled."""
+        assert self._editor is not None
+        return self._editor
+
+    def _filled(self) -> None:
         self.query_one("#arguments-title", TextBlock).show(Span("Arguments (JSON)", "quiet"))
         self._show_arguments()
         self.show_run(None, 0)
@@ -137,8 +160,7 @@ class LaunchPane(Pane):
             shown = shown[:SHOWN_CHARACTERS] + ("…" if self._unicode else "...")
         sent.show(Span(f"sends {size:,} of {ARGS_BYTES:,} bytes", "quiet"), Span(shown, "quiet"))
 
-    @on(TextArea.Changed)
-    def _arguments_changed(self, message: TextArea.Changed) -> None:
+    def on_text_area_changed(self, message: TextArea.Changed) -> None:
         message.stop()
         self._show_arguments()
         self.post_message(self.Changed(self, arguments=True))

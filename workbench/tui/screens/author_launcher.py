@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workflows_core.errors import Deleted
+from workflows_core.errors import Deleted, NotFound
 from workflows_core.limits import EngineConfig
 
 from ... import words
@@ -21,6 +21,10 @@ from .dialogs import Answer, Dialog
 
 if TYPE_CHECKING:
     from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
+    from workflows_core.model import RunSummary, RunView
+
+    from ...client import Client
+    from .author_editors import OpenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +144,17 @@ async def confirm_real(
     )
     answers = [Answer("keep", "Do not launch"), Answer("launch", "Launch", danger=True)]
     return await ask(Dialog("Launch on real Agents?", text, answers)) == "launch"
+
+
+async def last_run(client: Client, runs: Sequence[RunSummary], file: OpenFile) -> RunView | None:
+    """The run launched from ``file`` last, or a newer one of its name that was launched elsewhere; ``runs``: newest first."""
+    name = script_name(file.draft.path)
+    newest = next((run for run in runs if run.name == name), None)
+    run_id = newest.run_id if newest is not None else None
+    if file.pinned is not None and (newest is None or newest.created_at <= file.pinned[1]):
+        run_id = file.pinned[0]
+    try:
+        return await client.view(run_id) if run_id is not None else None
+    except (NotFound, Deleted):
+        file.pinned = None
+        return None

@@ -13,7 +13,6 @@ from ...drafts import Draft, VersionDraft, version_label
 from ...scripts import script_name
 from ..widgets.lines import Span
 from . import author_dialogs as ask
-from .author_compare import CompareScreen
 from .author_editors import EditorColumn, OpenFile
 from .author_files import Files
 from .author_scripts import version_path
@@ -127,6 +126,8 @@ class Library:
         left, right = sorted((subject, others[index]), key=lambda side: side.version is None)
         async with self._screen.busy("comparing"):
             texts = [(side.name, await self._text(side)) for side in (left, right)]
+        from .author_compare import CompareScreen
+
         self._screen.app.push_screen(CompareScreen(*texts))
 
     def _sides(self) -> list[Side]:

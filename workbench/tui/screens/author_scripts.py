@@ -131,11 +131,11 @@ class ScriptRows:
         if path is None:
             return [Span("  " * depth + label, "quiet")]
         if version is not None:
-            room = max(4, width - 2 * depth - 2 - len(version.version[:7]))
+            room = max(4, width - 2 * depth - 1 - len(version.version[:7]))
             name = "  " * depth + fit(label, room)
             return [
                 Span(name, "accent" if path == self._current else ""),
-                Span(f"  {version.version[:7]}", "quiet"),
+                Span(f" {version.version[:7]}", "quiet"),
             ]
         mark = f" {self._dot}" if path in self._dirty else ""
         text = fit("  " * depth + label, max(4, width - 2)).rstrip()

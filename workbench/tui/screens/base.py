@@ -125,15 +125,17 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
             home.focus()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
-        if not self._painted:
-            # What is composed now is styled as it is mounted; doing it again delays the first paint.
-            event.refresh_styles = False
-            self.call_after_refresh(self._note_painted)
         self.query_one(TopLine).show(self.workbench.standing)
-        self._refresher.request()
+        if self._painted:
+            self._refresher.request()
+        else:
+            # What is composed now is styled as it is mounted; doing it again, or reading, delays the first paint.
+            event.refresh_styles = False
+            self.call_after_refresh(self._after_first_paint)
 
-    def _note_painted(self) -> None:
+    def _after_first_paint(self) -> None:
         self._painted = True
+        self._refresher.request()
 
     @on(ScreenTabs.Chosen)
     def _tab_chosen(self, message: ScreenTabs.Chosen) -> None:

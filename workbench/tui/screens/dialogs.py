@@ -61,7 +61,7 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     def action_scroll_text(self, by: int) -> None:
         """Scroll the dialog's text, where it is longer than the screen, while a choice has the focus."""
         for lines in self.query("#text").results(LineList):
-            lines.scroll_to(y=lines.scroll_y + by, animate=False, force=True)
+            lines.scroll_to(y=lines.scroll_y + by, animate=False, force=True, immediate=True)
 
     def action_list_cursor(self, by: int) -> None:
         moved = self.moved_list()
@@ -124,6 +124,8 @@ class Dialog(Modal[str | None]):
         """Break the text for the width there is; where it is taller than the screen, it scrolls."""
         lines = self.text_lines(self.inner_width())
         room = max(1, self.size.height - 7)
+        if len(lines) > room:
+            lines = self.text_lines(self.inner_width() - 1)  # the scroll bar takes a cell
         self._lines.styles.height = min(len(lines), room)
         self._lines.can_focus = len(lines) > room
         self._lines.set_rows(TextRows(lines))

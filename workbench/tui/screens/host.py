@@ -179,8 +179,9 @@ class HostScreen(WorkbenchScreen):
         except WorkflowError as error:
             self.workbench.failure(error)
         else:
-            severity = "warning" if result.failed else "information"
-            self.workbench.notice(reloaded(result), title="Reload", severity=severity)
+            self.workbench.notice(
+                reloaded(result), title="Reload", severity="warning" if result.failed else "information"
+            )
         self._ask = True
         self._reading.request()
 

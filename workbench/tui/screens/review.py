@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final
@@ -16,8 +14,7 @@ from workflows_core.errors import WorkflowError
 from workflows_core.model import RunView
 
 from ... import words
-from ...review import Act, Decided, Outside, Waiting, consumers, decided, inbox, last_approved
-from ...review_copies import Copy, PrivateCopies, export, open_outside, viewer
+from ...review import Act, Decided, Waiting, consumers, decided, inbox, last_approved
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -27,9 +24,10 @@ from ..widgets.pane import ListPane
 from ..widgets.review_detail import ReviewDetail, Subject
 from ..widgets.review_rows import DecidedRows, InboxRows
 from ..widgets.run_detail import copied_from
-from .base import Column, WorkbenchScreen
+from .base import Column
 from .dialogs import Answer, Dialog
-from .review_dialogs import TextDialog, approving, export_dialog, reason_problem, rejecting
+from .review_dialogs import TextDialog, approving, reason_problem, rejecting
+from .review_outside import OutsideActs
 from .review_subjects import Subjects
 
 #: Runs whose receipts the list of decisions shows, the newest.
@@ -44,7 +42,7 @@ class InboxList(LineList):
     BINDINGS = keymap.bindings("review.list")
 
 
-class ReviewScreen(WorkbenchScreen):
+class ReviewScreen(OutsideActs):
     """F4. The cursor of the list says what is under review; nothing is decided that was not shown in full."""
 
     NAME = "review"
@@ -61,8 +59,6 @@ class ReviewScreen(WorkbenchScreen):
         self._waiting: list[Waiting] = []
         self._decided: list[Decided] = []
         self._views: dict[str, tuple[int, RunView]] = {}
-        self._copies = PrivateCopies()
-        self._made: dict[str, Copy] = {}
         self._reader = Refresher(self, self._read_selected, "run")
         self._receipts = Refresher(self, self._read_decided, "runs")
         self._answers = Refresher(self, self._mount_answers, "refresh")
@@ -82,9 +78,6 @@ class ReviewScreen(WorkbenchScreen):
 
     def home(self) -> Widget | None:
         return self._inbox.list
-
-    def on_unmount(self) -> None:
-        self._copies.close()
 
     async def refresh_all(self) -> None:
         self._fill()
@@ -117,7 +110,7 @@ class ReviewScreen(WorkbenchScreen):
         )
         if self._inbox.list.current_id != self._selected:
             self._select(self._inbox.list.current_id)
-        self._offer()
+        self.offer()
 
     def _empty(self) -> str:
         key = self.workbench.key_label
@@ -187,13 +180,13 @@ class ReviewScreen(WorkbenchScreen):
         else:
             self._reader.request()
             self.set_timer(PATIENCE, self._announce)
-        self._offer()
+        self.offer()
 
     def _announce(self) -> None:
         """Take away what belongs to another thing than the one under the cursor."""
         if self._selected is not None and self._read != self._selected:
             self._detail.announce("Review", "Reading.")
-            self._offer()
+            self.offer()
 
     async def _read_selected(self) -> None:
         id = self._selected
@@ -211,12 +204,12 @@ class ReviewScreen(WorkbenchScreen):
             if id == self._selected:
                 self._read = id
                 self._detail.announce("Review", f"{error.title}.\n{error}")
-                self._offer()
+                self.offer()
             return
         if id == self._selected:
             self._read = id
             self._detail.show(subject)
-            self._offer()
+            self.offer()
 
     @property
     def subject(self) -> Subject | None:
@@ -227,11 +220,14 @@ class ReviewScreen(WorkbenchScreen):
     @on(ReviewDetail.Changed)
     def _more_shown(self, message: ReviewDetail.Changed) -> None:
         message.stop()
-        self._offer()
+        self.offer()
+
+    def show_coverage(self) -> None:
+        self._detail.show_coverage()
 
     # What can be done
 
-    def _offer(self) -> None:
+    def offer(self) -> None:
         """Bring buttons and keys up to date."""
         self.refresh_bindings()
         self._answers.request()
@@ -242,8 +238,8 @@ class ReviewScreen(WorkbenchScreen):
         if item is None or subject is None:
             await self._detail.offer(())
         elif item.act is Act.DECIDE:
-            may = self._may("approve")
-            outside = self._may("viewed")
+            may = self.may("approve")
+            outside = self.may("viewed")
             await self._detail.offer(
                 (
                     ("approve", "Approve", False, may),
@@ -252,11 +248,11 @@ class ReviewScreen(WorkbenchScreen):
                 )
             )
         elif item.act is Act.RESUME:
-            await self._detail.offer((("resume", "Resume", False, self._may("resume")),))
+            await self._detail.offer((("resume", "Resume", False, self.may("resume")),))
         else:
             await self._detail.offer((("show_run", "Show in Runs", False, True),))
 
-    def _may(self, action: str) -> bool:
+    def may(self, action: str) -> bool:
         """Whether ``action`` can be done with what is under review now."""
         subject = self.subject
         if subject is None:
@@ -280,7 +276,7 @@ class ReviewScreen(WorkbenchScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("approve", "reject", "viewed", "resume", "unseen", "show_run"):
-            return self.is_mounted and self._may(action)
+            return self.is_mounted and self.may(action)
         if action in ("open_outside", "export", "compare"):
             return self.is_mounted and self.subject is not None and self.subject.artifact is not None
         if action == "copy_value":
@@ -315,7 +311,7 @@ class ReviewScreen(WorkbenchScreen):
     @work(group="act", exit_on_error=False)
     async def action_approve(self) -> None:
         subject = self.subject
-        if subject is None or subject.progress is None or subject.item is None or not self._may("approve"):
+        if subject is None or subject.progress is None or subject.item is None or not self.may("approve"):
             return
         next_steps = consumers(subject.view, subject.item.step_id, subject.item.attempt)
         answers = [Answer("wait", "Not yet"), Answer("approve", "Approve these bytes")]
@@ -326,7 +322,7 @@ class ReviewScreen(WorkbenchScreen):
     @work(group="act", exit_on_error=False)
     async def action_reject(self) -> None:
         subject = self.subject
-        if subject is None or subject.progress is None or not self._may("reject"):
+        if subject is None or subject.progress is None or not self.may("reject"):
             return
         dialog = TextDialog(
             "Reject this output?",
@@ -364,69 +360,13 @@ class ReviewScreen(WorkbenchScreen):
     @work(group="act", exit_on_error=False)
     async def action_resume(self) -> None:
         subject = self.subject
-        if subject is None or subject.item is None or not self._may("resume"):
+        if subject is None or subject.item is None or not self.may("resume"):
             return
         item = subject.item
         async with self.busy("resuming"):
             outcome = await self.context.client.resume(item.run_id, item.step_id, item.attempt)
         self.action_back()
         self.workbench.notice(outcome.message, title="Resume")
-
-    # Outside
-
-    @work(group="act", exit_on_error=False)
-    async def action_open_outside(self) -> None:
-        """Show the exact bytes in the system's viewer, on a private copy."""
-        subject = self.subject
-        if subject is None or subject.artifact is None:
-            return
-        command = viewer()
-        copy = await asyncio.to_thread(self._copies.make, subject.artifact)
-        started = open_outside(command, copy.path)
-        self.run_worker(asyncio.to_thread(started.wait), group="viewer", exit_on_error=False)
-        self._left(subject, Outside.OPENED, copy, "Opened a private copy")
-
-    @work(group="act", exit_on_error=False)
-    async def action_export(self) -> None:
-        subject = self.subject
-        if subject is None or subject.artifact is None:
-            return
-        dialog = export_dialog(subject.artifact, self.context.workspace.root)
-        name = await self.app.push_screen_wait(dialog)
-        if name is None:
-            return
-        target = self.context.workspace.root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
-        copy = await asyncio.to_thread(export, subject.artifact, target)
-        self._left(subject, Outside.EXPORTED, copy, "Exported")
-
-    def _left(self, subject: Subject, how: Outside, copy: Copy, title: str) -> None:
-        """The exact bytes are outside; where they were not shown in full here, it can be stated that they were seen."""
-        message = f"{copy.path}\nSHA-256 {copy.sha256}"
-        if subject.progress is not None and not subject.progress.coverage.complete:
-            subject.progress.outside, subject.progress.stated = how, False
-            self._made[subject.id] = copy
-            message += f"\nRead it, then {self.workbench.key_label('review.viewed')} states that you have."
-        self.workbench.notice(message, title=title)
-        self._offer()
-
-    def action_viewed(self) -> None:
-        """The reviewer states that the exact copy was viewed outside; the receipt says so."""
-        subject = self.subject
-        if subject is None or subject.progress is None or not self._may("viewed"):
-            return
-        copy = self._made.get(subject.id)
-        if copy is None or copy.sha256 != subject.progress.sha256 or not copy.intact():
-            subject.progress.outside = None
-            self.workbench.notice(
-                "The copy was changed or removed, so what you viewed is not known to be these bytes. "
-                "Open or export it again.",
-                title="Not recorded",
-                severity="warning",
-            )
-        else:
-            subject.progress.stated = True
-        self._detail.show_coverage()
-        self._offer()
 
     # Comparing
 

@@ -193,6 +193,8 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
         width = max(20, min(96, self.size.width * 94 // 100) - 4)
         lines = self._facts(width)
         room = max(1, self.size.height - 19)
+        if len(lines) > room:
+            lines = self._facts(width - 1)  # the scroll bar takes a cell
         self._lines.styles.height = min(len(lines), room)
         self._lines.can_focus = len(lines) > room
         self._lines.set_rows(TextRows(lines))

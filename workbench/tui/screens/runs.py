@@ -179,6 +179,8 @@ class RunsScreen(WorkbenchScreen):
         if action == "review":
             there = "review" in dict(self.workbench.screen_titles)
             return there and run is not None and acts.open_wait(run, "checkpoint", now) is not None
+        if action == "replay":
+            return run is not None and "replay" in dict(self.workbench.screen_titles)
         if action == "recover":
             return run is not None and acts.may_recover(run)
         if action == "reconcile":
@@ -228,6 +230,10 @@ class RunsScreen(WorkbenchScreen):
         async with self.busy("resuming"):
             outcome = await self.context.client.resume(run.run_id, wait.step_id, wait.attempt)
         self.workbench.notice(outcome.message, title="Resume")
+
+    def action_replay(self) -> None:
+        if self._selected is not None:
+            self.workbench.show_run(self._selected, on="replay")
 
     def action_review(self) -> None:
         if self._selected is not None:

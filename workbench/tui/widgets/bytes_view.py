@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 from textual.message import Message
+from textual.widgets._toast import Toast
 
 from .. import keymap
 from ..refresh import Refresher
@@ -187,13 +188,24 @@ class BytesView(LineList):
             self._standing = None
             return
         top = round(self.scroll_y)
-        now = frozenset(self.shown[top : top + self._height])
+        covered = self._covered()
+        now = frozenset(
+            index for y, index in enumerate(self.shown[top : top + self._height]) if y not in covered
+        )
         before, self._standing = self._standing, (rows, now)
         if before is None or before[0] is not rows:
             return
         spans = [rows.span(index) for index in sorted(before[1] & now)]
         if spans:
             self.post_message(self.Stood(self, rows.data, spans, rows.NAME))
+
+    def _covered(self) -> set[int]:
+        """The lines of the viewport that a notice lies over at the moment."""
+        lines: set[int] = set()
+        for toast in self.screen.query(Toast):
+            over = toast.region.intersection(self.region)
+            lines.update(range(over.y - self.region.y, over.bottom - self.region.y))
+        return lines
 
     def _in_front(self) -> bool:
         """Whether a person can see the whole viewport."""

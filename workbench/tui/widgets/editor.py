@@ -91,6 +91,8 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         self._cut = "…" if unicode else ">"
         self._painted: dict[int, Line | None] = {}
         self._look_due = False
+        #: Asked about each key before the editor acts on it; True: it was meant for somebody else.
+        self.ask_first: Callable[[events.Key], bool] | None = None
         super().__init__(
             text,
             language=language,
@@ -241,7 +243,10 @@ class ScriptEditor(TextArea, inherit_bindings=False):
 
     async def _on_key(self, event: events.Key) -> None:
         # Textual calls the handler of TextArea after this one unless the default is prevented.
-        if event.key.startswith("alt+"):
+        if self.ask_first is not None and self.ask_first(event):
+            event.stop()
+            event.prevent_default()
+        elif event.key.startswith("alt+"):
             event.prevent_default()  # a binding's, even where the terminal sends a character with it
         elif event.key == "enter" and not self.read_only:
             event.stop()

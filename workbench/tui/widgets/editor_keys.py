@@ -53,6 +53,9 @@ EDITOR_BINDINGS: Final[list[BindingType]] = [
     _key("ctrl+v", "paste", "Paste what was cut or copied here"),
     _key("ctrl+z,super+z", "undo", "Undo"),
     _key("ctrl+y,super+y", "redo", "Redo"),
+    _key(
+        "ctrl+@,ctrl+space", "screen.complete", "Complete the word, step or Agent at the cursor", "complete"
+    ),
 ]
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from textual.document._document import Location
+if TYPE_CHECKING:
+    from textual.document._document import Location
 
-from .editor_document import Replaced
+    from .editor_document import Replaced
 
 #: Names of colours, as the lists of the other screens use them.
 TONES: Final = ("quiet", "running", "waiting", "good", "bad")

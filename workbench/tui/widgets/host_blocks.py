@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from .lines import Line, Span, wrap
@@ -12,17 +12,22 @@ from .lines import Line, Span, wrap
 class Block:
     """``id`` is unique and stable. ``body`` is always shown, ``more`` only where the block is opened.
 
-    ``what`` and ``value`` are what copying gives. ``use`` is an extension's, ``run_id`` that of a workflow run.
+    ``what`` and ``value`` are what copying gives. ``more`` and ``value`` may be functions, called when they are
+    wanted. ``use`` is an extension's, ``run_id`` that of a workflow run.
     """
 
     id: str
     head: Line
     body: Sequence[Line] = ()
-    more: Sequence[Line] = ()
+    more: Sequence[Line] | Callable[[], Sequence[Line]] = ()
     what: str = ""
-    value: str = ""
+    value: str | Callable[[], str] = ""
     use: str | None = None
     run_id: str | None = None
+
+    def opened(self) -> Sequence[Line]:
+        """The lines of ``more``."""
+        return self.more() if callable(self.more) else self.more
 
 
 class BlockRows:
@@ -33,8 +38,9 @@ class BlockRows:
 
     def __init__(self, blocks: Sequence[Block], opened: Collection[str] = (), *, apart: bool = False) -> None:
         self._rows: list[tuple[Block, int, Line]] = []
+        self._texts: dict[str, str] = {}
         for place, block in enumerate(blocks, 1):
-            lines = [block.head, *block.body, *(block.more if block.id in opened else ())]
+            lines = [block.head, *block.body, *(block.opened() if block.id in opened else ())]
             if apart and place < len(blocks):
                 lines.append((Span(""),))
             self._rows += [(block, number, line) for number, line in enumerate(lines)]
@@ -54,11 +60,17 @@ class BlockRows:
         return self._rows[index][2]
 
     def text(self, index: int) -> str:
-        return "".join(span.text for span in self._rows[index][2])
+        """That of the whole block, so that a filter leaves blocks whole."""
+        block = self._rows[index][0]
+        text = self._texts.get(block.id)
+        if text is None:
+            lines = (block.head, *block.body, *(() if callable(block.more) else block.more))
+            text = self._texts[block.id] = "\n".join("".join(span.text for span in line) for line in lines)
+        return text
 
     def copied(self, index: int) -> tuple[str, str]:
         block = self._rows[index][0]
-        return block.what, block.value
+        return block.what, block.value() if callable(block.value) else block.value
 
 
 def indented(text: str, width: int, tone: str = "", indent: int = 2) -> list[Line]:

@@ -75,7 +75,7 @@ class SectionRows:
         if view is None:
             return ()
         if name in view.problems:
-            return (Span("not read", "bad"),)
+            return (Span("problem", "bad"),)
         if name == "stores":
             return (Span(words.kib(sum(each.size or 0 for each in view.stores))),)
         if name == "limits":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ... import words
@@ -147,19 +148,32 @@ def event_blocks(view: HostView, width: int, *, unicode: bool = True) -> list[Bl
 
 
 def _event(event: HostEvent, now: int, size: int, kinds: int, width: int, *, unicode: bool) -> Block:
-    metadata = _metadata(event.metadata)
-    status = str(metadata.get("status", ""))
+    status = str(_metadata(event.metadata).get("status", ""))
     tone = "good" if status == "success" else "bad" if status else ""
-    head = (
+    head: Line = (
         Span(f"{_age(now - event.at):>8}  ", "quiet"),
         Span(fit(_kind(event), kinds), tone),
         Span(f"  {fit(event.agent, size)}  ", "strong"),
-        Span(inert(f"{event.step_id}  ")),
-        Span(inert(event.badge), "quiet"),
+        Span(inert(event.step_id)),
     )
-    content = event.content or ""
-    text = content[:_EVENT_CHARACTERS]
-    document = {
+    badge = f"  {inert(event.badge)}"
+    if cells("".join(span.text for span in head)) + cells(badge) <= width:
+        head = (*head, Span(badge, "quiet"))
+    id = f"{event.thread_id}\t{event.seq}"
+    return Block(
+        id,
+        head,
+        (),
+        partial(_opened, event),
+        "the event",
+        partial(_whole, event),
+        run_id=event.workflow_run or None,
+    )
+
+
+def _document(event: HostEvent) -> dict[str, Any]:
+    metadata = _metadata(event.metadata)
+    return {
         "at": words.absolute(event.at),
         "run": event.workflow_run,
         "child_run": event.child_run_id,
@@ -169,17 +183,24 @@ def _event(event: HostEvent, now: int, size: int, kinds: int, width: int, *, uni
         "badge": event.badge,
         **({"metadata": metadata} if metadata else {}),
     }
-    lines = pretty(document)[1:-1]
+
+
+def _opened(event: HostEvent) -> list[Line]:
+    """An event in full, as far as it is shown."""
+    content = event.content or ""
+    text = content[:_EVENT_CHARACTERS]
+    lines = pretty(_document(event))[1:-1]
     if content:
         lines += _content(text, whole=len(text) == len(content))
-    more: list[Line] = [(Span("    "), *json_line(line)) for line in lines[:_EVENT_LINES]]
+    shown: list[Line] = [(Span("    "), *json_line(line)) for line in lines[:_EVENT_LINES]]
     if len(lines) > _EVENT_LINES or len(text) < len(content):
-        more.append((Span("    the rest is cut off here; copying gives all of it", "quiet"),))
-    value = json.dumps(
-        {**document, "event_type": event.event_type, "content": _parsed(content)}, ensure_ascii=False
-    )
-    id = f"{event.thread_id}\t{event.seq}"
-    return Block(id, head, (), more, "the event", value, run_id=event.workflow_run or None)
+        shown.append((Span("    the rest is cut off here; copying gives all of it", "quiet"),))
+    return shown
+
+
+def _whole(event: HostEvent) -> str:
+    document = {**_document(event), "event_type": event.event_type, "content": _parsed(event.content or "")}
+    return json.dumps(document, ensure_ascii=False)
 
 
 def _kind(event: HostEvent) -> str:

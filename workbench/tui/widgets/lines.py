@@ -22,7 +22,6 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from .. import keymap
-from .editor_highlight import editor_theme
 from .spans import Line, Rows, Span, TextRows, drawn, fit, wrap
 
 __all__ = ["Line", "LineList", "Rows", "Span", "TextRows", "drawn", "fit", "wrap"]
@@ -337,6 +336,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         style = self._styles.get(tone)
         if style is None:
             if tone.startswith("code:"):
+                from .editor_highlight import editor_theme  # loads the grammars
+
                 styles = editor_theme(self.app.current_theme.dark).syntax_styles
                 style = styles.get(tone.removeprefix("code:"), Style.null())
             elif tone in self.TONES or tone.startswith("cursor"):

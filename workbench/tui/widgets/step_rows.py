@@ -15,6 +15,8 @@ from .lines import Line, Span, fit
 _DURATION: Final = 8
 _PLACE: Final = 7
 _LABEL: Final = 10
+#: The agent is left out where the bar would have fewer cells.
+_BAR: Final = 12
 
 
 class _Row(NamedTuple):
@@ -97,13 +99,15 @@ class StepRows:
         if self._word_width and width - used - self._word_width - 2 >= 0:
             left += [Span("  "), Span(fit(mark.word, self._word_width), mark.tone)]
             used += self._word_width + 2
-        for text, size, least in (
-            (step.agent_ref or step.kind.value, self._agent_width, 12),
-            (step.badge or "", self._badge_width, 16),
-        ):
-            if size and width - used - size - 2 >= least:
-                left += [Span("  "), Span(fit(text, size), "quiet")]
-                used += size + 2
+        # Where there is little room, the badge is kept before the agent: a stub's answer never looks like another.
+        badge = self._badge_width + 2 if self._badge_width else 0
+        badge = badge if width - used - badge - 2 >= 0 else 0
+        if self._agent_width and width - used - badge - self._agent_width - 2 >= _BAR:
+            left += [Span("  "), Span(fit(step.agent_ref or step.kind.value, self._agent_width), "quiet")]
+            used += self._agent_width + 2
+        if badge:
+            left += [Span("  "), Span(fit(step.badge or "", self._badge_width), "quiet")]
+            used += badge
         room = width - used - 2
         return (
             *left,

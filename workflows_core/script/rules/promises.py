@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from ..analysis import Analysis
@@ -12,6 +13,8 @@ from ..tree import FUNCTIONS, Node, enclosing_function, unwrapped
 _CHAINS = frozenset({"then", "catch", "finally"})
 #: Functions of Promise that wait for a list.
 COMBINATORS = frozenset({"all", "allSettled", "race", "any"})
+#: Functions of Promise whose own value may be a rejection that nobody hears of.
+_REJECTING = COMBINATORS | {"reject"}
 _LISTS = frozenset({"map", "flatMap", "from", "fromAsync"})
 _IGNORING = frozenset(
     {"forEach", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex"}
@@ -47,8 +50,11 @@ class _Promises:
             name = self.starter(node)
             if name is not None:
                 self.follow(node, name, listed=False)
-            else:
-                self.each(node)
+                continue
+            self.each(node)
+            other = self.rejecter(node)
+            if other is not None:
+                self.follow_rejection(node, other)
 
     # -- what starts calls
 
@@ -60,12 +66,22 @@ class _Promises:
         function = self.analysis.callee(node)
         if function is None or not self.gives_promise(function) or not self.asks(function):
             return None
+        return self.named(node)
+
+    def rejecter(self, node: Node) -> str | None:
+        """What to call a call expression without started work whose promise may reject; None for any other."""
+        if self.of_promise(node, _REJECTING):
+            return f"{self.analysis.text(node.fields['function'])}()"
+        function = self.analysis.callee(node)
+        if function is None or "async" not in function.tokens or not self.gives_promise(function):
+            return None
+        return self.named(node)
+
+    def named(self, node: Node) -> str:
         called = unwrapped(node.field("function"))
-        return (
-            f"{self.analysis.text(called)}()"
-            if called is not None and called.kind == "identifier"
-            else "this call"
-        )
+        if called is not None and called.kind == "identifier":
+            return f"{self.analysis.text(called)}()"
+        return "this call"
 
     def gives_promise(self, function: Node) -> bool:
         """Whether calling ``function`` gives a promise: it is async, or returns a started call."""
@@ -140,6 +156,30 @@ class _Promises:
             "dropped-promise", sink.whole, f"{what} here and {sink.dropped}", severity="warning", fix=fix
         )
 
+    def follow_rejection(self, node: Node, name: str) -> None:
+        """A promise that starts no call: what is lost with it is its rejection. ``void`` says that it may be."""
+        sink = self.sink(node, False)
+        if sink.dropped is None or sink.whole in self._seen or self.heard(node, sink.whole):
+            return
+        self._seen.add(sink.whole)
+        message = f"{name} is called here and {sink.dropped}, or nobody hears of its rejection"
+        self.analysis.report("dropped-promise", sink.whole, message, severity="warning", fix=self.fix(sink))
+
+    def heard(self, node: Node, whole: Node) -> bool:
+        """Whether a promise is given a handler of rejections on its way up to ``whole``, or is marked with void."""
+        above = whole.parent
+        if above is not None and above.kind == "unary_expression":
+            return True
+        while node is not whole and node.parent is not None:
+            node = node.parent
+            called, given = node.field("function"), node.field("arguments")
+            if node.kind != "call_expression" or called is None or called.kind != "member_expression":
+                continue
+            method = self.analysis.text(called.fields["property"])
+            if method == "catch" or (method == "then" and given is not None and len(given.children) > 1):
+                return True
+        return False
+
     def fix(self, sink: _Sink) -> Fix | None:
         whole = sink.whole
         if not sink.fixable or not self.analysis.waits_inside(whole):
@@ -184,7 +224,7 @@ class _Promises:
                 call = above.parent
                 if call is None or call.kind != "call_expression":
                     return used
-                if not (listed and self.combines(call)):
+                if not (listed and self.of_promise(call, COMBINATORS)):
                     return self.argument(node, call, listed)
                 node, listed = call, False
             elif kind == "await_expression":
@@ -220,14 +260,15 @@ class _Promises:
         whole = self.sink(above, listed)
         return whole._replace(whole=node) if whole.dropped is not None else used
 
-    def combines(self, call: Node) -> bool:
+    def of_promise(self, call: Node, names: Collection[str]) -> bool:
+        """Whether a call is one of these functions of Promise."""
         called = unwrapped(call.field("function"))
         if called is None or called.kind != "member_expression":
             return False
         name = called.field("property")
         return (
             name is not None
-            and self.analysis.text(name) in COMBINATORS
+            and self.analysis.text(name) in names
             and self.analysis.scopes.is_global(called.field("object"), "Promise")
         )
 

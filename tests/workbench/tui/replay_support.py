@@ -1,0 +1,60 @@
+"""The Replay screen over the sample bundles, and a bundle whose every text is hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual.pilot import Pilot
+
+from tests.workbench.tui.fakes import screen_text, settle
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.screens.replay import ReplayScreen
+from workflows_core import jsontext
+from workflows_core.journal.bundle import Bundle, open_bundle
+from workflows_core.journal.frames import FrameKind, JournalWriter
+from workflows_core.script.source import script_hash
+
+BUNDLES = Path(__file__).parents[3] / "examples" / "bundles"
+
+
+def bundle(name: str) -> Bundle:
+    return open_bundle(BUNDLES / f"{name}.wfrun")
+
+
+def replay_of(app: WorkbenchApp) -> ReplayScreen:
+    screen = app.base_screen
+    assert isinstance(screen, ReplayScreen)
+    return screen
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> str:
+    """Press ``keys`` one by one, each after what the one before set off, and return what is seen."""
+    await settle(pilot)
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+    return screen_text(pilot.app)
+
+
+async def enter(pilot: Pilot[Any], text: str) -> str:
+    """Type into the field in front and accept."""
+    for char in text:
+        await pilot.press(char)
+    return await press(pilot, "enter")
+
+
+def rewritten(given: Bundle, script: str, change: Callable[[FrameKind, Mapping[str, Any]], Any]) -> Bundle:
+    """``given`` with another script and other frame bodies, chained anew."""
+    writer = JournalWriter()
+    frames = []
+    for frame in given.frames:
+        body = json.loads(frame.body)
+        if frame.kind is FrameKind.START:
+            body["script_hash"] = script_hash(script)
+        changed = change(frame.kind, body)
+        frames.append(writer.frame(frame.kind, jsontext.encode(changed, "a frame"), frame.at, frame.side))
+    return msgspec.structs.replace(given, script=script, frames=tuple(frames))

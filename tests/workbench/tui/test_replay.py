@@ -1,0 +1,424 @@
+"""The Replay screen as a person uses it: frames, source, what is in sight, going both ways, divergence, what if."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from tests.workbench.tui.fakes import FakeClient, flat, running_run, screen_text, settle, until
+from tests.workbench.tui.hostile import PAYLOADS
+from tests.workbench.tui.replay_support import BUNDLES, bundle, enter, press, replay_of, rewritten
+from tests.workbench.tui.test_hostile import assert_nothing_acts
+from workbench.inert import inert
+from workbench.replaying import Act, Seen, Traveller
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.screens.replay import ReplayScreen
+from workbench.tui.screens.runs import RunsScreen
+from workbench.workspace import Workspace
+from workflows_core.journal.bundle import Bundle
+from workflows_core.journal.frames import FrameKind
+from workflows_core.journal.redact import redact
+from workflows_core.journal.verify import verdict_document, verify_bundle
+
+MakeApp = Callable[..., WorkbenchApp]
+WIDE, NARROW = (120, 40), (80, 24)
+
+
+@pytest.fixture
+def replay_app(make_app: MakeApp) -> MakeApp:
+    """``replay_app("crashed")``: the application with Replay in front, that bundle open."""
+
+    def make(given: str | Bundle | None = None, *, screen: str = "replay", **more: Any) -> WorkbenchApp:
+        screens = {"runs": RunsScreen, "replay": ReplayScreen}
+        client = more.pop("client", None) or FakeClient(running_run())
+        app = make_app(client, screens=screens, screen=screen, **more)
+        app.given = bundle(given) if isinstance(given, str) else given
+        return app
+
+    return make
+
+
+# Opening
+
+
+async def test_a_crashed_run_says_where_it_ended_and_what_recovery_would_do(
+    replay_app: MakeApp, workspace: Workspace
+) -> None:
+    app = replay_app("crashed")
+    before = (BUNDLES / "crashed.wfrun").read_bytes()
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot)
+        assert "checks  32:20" in text and "▶32" in text
+        assert "7   ends here: recoverable" in text
+        told = flat(text)
+        assert "review-1 → lead_agent 32:20 recorded stub" in told
+        assert "3 reused · 1 observed at 32:20 review-1. Unknown here: the configuration" in told
+        assert "‖ ends early The journal ends after frame 6, with no answer recorded for review-1." in told
+        assert 'product "Hand soap"' in told and "review not yet assigned" in told
+    assert (BUNDLES / "crashed.wfrun").read_bytes() == before
+    assert not workspace.state_dir.exists()
+
+
+async def test_frames_are_gone_through_with_the_arrows_and_shown_with_their_values(
+    replay_app: MakeApp,
+) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot, "home")
+        assert "Frame 0" in text and "the arguments" in text and '"product": "Hand soap"' in text
+        text = await press(pilot, *["down"] * 3)
+        assert "Frame 3" in text and "checks  18:9" in text
+        assert "check-formula → lead_agent  13:9" in text and "check-claims → lead_agent  18:9" in text
+        text = await press(pilot, "down")
+        assert "response  check-claims  ok" in text and '"findings": [' in text
+        assert "In sight at frame 4" in text and "check-formula" in text
+        text = await press(pilot, "end")
+        assert "Frame 10" in text and "the result" in text and "✓ complete" in text
+        assert "none needed: the run is completed" in text
+
+
+async def test_the_run_under_the_cursor_of_runs_opens(
+    replay_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def opened(workspace: Workspace, target: str) -> Bundle:
+        asked.append(target)
+        return bundle("complete")
+
+    monkeypatch.setattr("workbench.tui.screens.replay.open_run", opened)
+    run = running_run()
+    app = replay_app(screen="runs", client=FakeClient(run))
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "p")
+        text = await press(pilot)
+        assert app.current_mode == "replay" and asked == [run.run_id]
+        assert "Frames 11" in text
+
+
+async def test_without_a_run_the_screen_says_how_to_open_one(replay_app: MakeApp) -> None:
+    app = replay_app(screen="runs")
+    async with app.run_test(size=WIDE) as pilot:
+        text = flat(await press(pilot, "f5"))
+        assert app.current_mode == "replay"
+        assert "No run is open. p in Runs opens" in text and "O here a .wfrun file." in text
+
+
+async def test_a_file_is_opened_by_name_and_what_cannot_be_is_said(
+    replay_app: MakeApp, tmp_path: Path
+) -> None:
+    app = replay_app()
+    broken = tmp_path / "broken.wfrun"
+    broken.write_bytes(b"not a bundle")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "O")
+        await enter(pilot, str(tmp_path / "none.wfrun"))
+        assert "there is no file" in app.notices[-1].message
+        await press(pilot, "O")
+        await enter(pilot, str(broken))
+        assert len(app.notices) == 2
+        await press(pilot, "O")
+        await enter(pilot, os.path.relpath(BUNDLES / "crashed.wfrun"))
+        assert "Frames 8" in screen_text(app) and len(app.notices) == 2
+
+
+async def test_a_redacted_run_is_shown_but_not_run(replay_app: MakeApp) -> None:
+    whole = bundle("crashed")
+    secret = redact(whole, verdict_document(await verify_bundle(whole)))
+    app = replay_app(secret)
+    async with app.run_test(size=WIDE) as pilot:
+        text = flat(await press(pilot, "full_stop", "b", "w"))
+        assert "The bundle is redacted: its values are gone" in text
+        assert "Hand soap" not in text and "review-1" in text
+        traveller = replay_of(app)._traveller
+        assert traveller is not None and not traveller.running
+
+
+async def test_what_is_no_journal_is_shown_with_the_reason(replay_app: MakeApp) -> None:
+    whole = bundle("complete")
+    frames = (whole.frames[0], *whole.frames[2:])
+    app = replay_app(msgspec.structs.replace(whole, frames=frames))
+    async with app.run_test(size=WIDE) as pilot:
+        text = flat(await press(pilot, "up", "less_than_sign", "greater_than_sign"))
+        assert "✗ incompatible" in text and "its script is not run" in text
+
+
+def test_the_command_opens_the_screen_on_a_terminal_and_prints_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from workbench.cli.replay import replay
+
+    shown: list[Any] = []
+
+    def application(workspace: Workspace, screen: str, given: Bundle) -> int:
+        shown.append((screen, given.run_id))
+        return 0
+
+    monkeypatch.setattr("workbench.cli.demo.open_application", application)
+    monkeypatch.setattr("workbench.cli.replay.drawable", lambda: True)
+    given = [str(BUNDLES / "complete.wfrun"), "--workspace", str(tmp_path)]
+    CliRunner().invoke(replay, given, standalone_mode=False, catch_exceptions=False)
+    assert shown == [("replay", bundle("complete").run_id)]
+    for options in (["--headless"], ["--json"], ["--at", "3"], ["--watch", "product"]):
+        CliRunner().invoke(replay, [*given, *options], standalone_mode=False, catch_exceptions=False)
+    assert len(shown) == 1
+
+
+# Time travel
+
+
+async def test_statements_go_both_ways_from_anywhere(replay_app: MakeApp) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home")
+        text = await press(pilot, "full_stop", "full_stop")
+        assert "statement 3 of " in text and "▶ 6" in text
+        text = await press(pilot, "comma")
+        assert "statement 2 of " in text and "▶ 4" in text
+        await press(pilot, "tab")
+        text = await press(pilot, "right", "right", "left")
+        assert "statement 3 of " in text
+        text = await press(pilot, "greater_than_sign")
+        assert "Frame 1 " in text and "checks  6:24" in text
+        assert "Frame 0 " in await press(pilot, "less_than_sign")
+
+
+async def test_a_breakpoint_stops_going_on_and_going_back(replay_app: MakeApp) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home", "right_square_bracket")
+        assert app.notices[-1].title == "There is no breakpoint"
+        await press(pilot, "tab", *["down"] * 23)
+        text = await press(pilot, "b")
+        assert "● 28" in text  # lines 26 and 27 have no statement
+        text = await press(pilot, "right_square_bracket")
+        assert "●▶28" in text and "In sight at frame 5" in text and "ask  not yet assigned" in text
+        text = await press(pilot, "right_square_bracket")
+        assert "●▶28" not in text
+        assert "●▶28" in await press(pilot, "left_square_bracket")
+        assert "●" not in "".join(line[30:34] for line in (await press(pilot, "b")).splitlines()[2:])
+
+
+async def test_calls_in_flight_and_values_in_full(replay_app: MakeApp) -> None:
+    app = replay_app("crashed")
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot, "end")
+        assert "in flight" in text and "review-1  32:20  no answer" in text
+        text = await press(pilot, "home", *["down"] * 4)
+        assert "check-claims  18:9  answer" in text and "check-formula  13:9  answer" in text
+        await press(pilot, "tab", "tab", *["down"] * 5)
+        text = await press(pilot, "enter")
+        assert '"documented": [' in text
+        await press(pilot, "y")
+        assert '"documented": [' in app.clipboard
+        assert '"documented": [' not in (await press(pilot, "enter")).split("╭─ Frame 4")[0]
+
+
+async def test_a_watch_follows_and_is_taken_away(replay_app: MakeApp) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "end", "w")
+        text = await enter(pilot, "findings.length")
+        assert "findings.length  3" in text
+        text = await press(pilot, "home", *["down"] * 6)
+        assert "findings.length  2" in text
+        await press(pilot, "w")
+        text = await enter(pilot, "nope()")
+        assert "ReferenceError" in text
+        await press(pilot, "tab", "tab", "end")
+        while "watch" in screen_text(app).split("╭─ Frame 6")[0] and "findings.length" in screen_text(app):
+            text = await press(pilot, "delete", "up")
+        assert "findings.length" not in text.split("Frame 6")[0]
+
+
+@pytest.mark.parametrize(
+    ("typed", "seen"),
+    [("3", "Frame 3 "), ("#4", "statement 4 of "), (":25", "▶25"), ("99", "Frame 10 "), ("zz", "Frame 10 ")],
+)
+async def test_go_to(replay_app: MakeApp, typed: str, seen: str) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, *(("home",) if typed[0] in "#:" else ()), "g")
+        assert seen in await enter(pilot, typed)
+        assert bool(app.notices) == (typed in ("99", "zz"))
+
+
+async def test_the_worker_ends_with_the_screen_and_the_place_is_kept(replay_app: MakeApp) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home", "full_stop", "full_stop")
+        traveller = replay_of(app)._traveller
+        assert traveller is not None and traveller.running
+        await press(pilot, "f1")
+        assert traveller.running
+        await press(pilot, "escape", "f3")
+        await until(pilot, lambda: not traveller.running)
+        await press(pilot, "f5")
+        assert "statement 4 of " in await press(pilot, "full_stop")
+    assert not traveller.running
+
+
+async def test_a_move_that_lasts_shows_progress_and_is_given_up_for_another_place(
+    replay_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = Traveller.move
+    slow: list[str] = []
+
+    async def move(self: Traveller, act: Act) -> Seen:
+        if not slow:
+            return await plain(self, act)
+
+        async def lasting(debugger: Any) -> None:
+            slow.append("begun")
+            await asyncio.sleep(600)
+
+        slow_act: Act = lasting if slow == ["next"] else act
+        return await plain(self, slow_act)
+
+    monkeypatch.setattr(Traveller, "move", move)
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home")
+        slow.append("next")
+        await pilot.press("full_stop")
+        await until(pilot, lambda: "running to that place" in screen_text(app))
+        slow.append("over")
+        await pilot.press("down")
+        await until(pilot, lambda: "evidence" in screen_text(app) and not replay_of(app)._moving)
+        text = await press(pilot)
+        assert "checks  6:24" in text and "running to that place" not in text
+        assert 'product  "Hand soap"' in text
+
+
+# Search, divergence
+
+
+async def test_a_search_finds_frames_by_what_they_hold(replay_app: MakeApp) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "slash")
+        text = await enter(pilot, "safety data sheet")
+        assert "of 11" in text and "2 ← evidence" in text and "0 start" not in text
+        assert "Frames 11" in await press(pilot, "escape")
+
+
+async def test_a_divergence_is_shown_side_by_side_at_its_line(replay_app: MakeApp) -> None:
+    app = replay_app("diverged")
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot)
+        assert "✗ diverged at frame 6, 32:20" in text and "differs" in text
+        assert "The replay stops agreeing here" in text
+        text = await press(pilot, "v")
+        assert "Differs at frame 6, 32:20; frame 5 agreed" in text
+        assert "let review = await agent({ stepId: 'review-1'" in text
+        assert "calls[1].task.ask" in text
+        assert 'recorded  "Is this list' in text and 'now  "Are these findings' in text
+        await press(pilot, "escape")
+        text = flat(await press(pilot, "down", "down"))
+        assert "Not run: the replay differs at frame 6" in text and "Frame 8" in text
+
+
+# What if
+
+
+async def test_another_answer_is_launched_as_a_new_run(replay_app: MakeApp) -> None:
+    client = FakeClient(running_run())
+    app = replay_app("complete", client=client)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home", *["down"] * 7)
+        text = await press(pilot, "F")
+        assert "What if: answer of review-1, frame 7" in text and '"verdict": "incomplete"' in text
+        await press(pilot, "ctrl+a")
+        editor = app.screen.query_one("#reply")
+        editor.text = "{"  # type: ignore[attr-defined]
+        await press(pilot, "tab", "tab", "enter")
+        assert app.screen.id == "reply-dialog" and client.launched == []
+        editor.text = '{"verdict": "complete", "findings": []}'  # type: ignore[attr-defined]
+        await press(pilot, "tab", "tab", "enter")
+        await until(pilot, lambda: "Launch this run?" in screen_text(app))
+        text = flat(screen_text(app))
+        assert "with another answer of review-1" in text and "inherits no approval" in text
+        assert "It first asks something else at frame 8" in text
+        await press(pilot, "tab", "enter")
+        await until(pilot, lambda: app.current_mode == "runs")
+        (request,) = client.launched
+        assert request.parent_run_id == bundle("complete").run_id
+        answers = [one["reply"] for one in request.options["stubs"] if one.get("step") == "review-1"]
+        assert {"verdict": "complete", "findings": []} in answers
+
+
+async def test_nothing_is_launched_unless_it_is_asked_for(replay_app: MakeApp) -> None:
+    client = FakeClient(running_run())
+    app = replay_app("complete", client=client)
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home", *["down"] * 3, "F")
+        assert "Whose answer?" in screen_text(app)
+        await press(pilot, "enter")
+        assert "What if: answer of check-formula" in screen_text(app)
+        await press(pilot, "tab", "tab", "enter")
+        await until(pilot, lambda: "Launch this run?" in screen_text(app))
+        assert "It asks what was recorded" in flat(screen_text(app))
+        await press(pilot, "enter")
+        assert client.launched == []
+        await press(pilot, "home", "F")
+        assert client.launched == [] and len(app.screen_stack) == 1
+
+
+# Size, hostile text
+
+
+async def test_everything_is_reached_on_a_small_terminal(replay_app: MakeApp) -> None:
+    app = replay_app("crashed")
+    async with app.run_test(size=NARROW) as pilot:
+        assert "Frames 8" in await press(pilot)
+        seen = set()
+        for _ in range(4):
+            text = await press(pilot, "tab")
+            seen |= {name for name in ("Frames 8", "checks  32", "In sight", "Frame 6") if name in text}
+            assert max(map(len, text.splitlines())) <= 80
+        assert seen == {"Frames 8", "checks  32", "In sight", "Frame 6"}
+
+
+def _hostile(kind: FrameKind, body: Mapping[str, Any]) -> Any:
+    if kind is FrameKind.RESPONSE:
+        text = {f"{number} {each}": each for number, each in enumerate(_texts())}
+        return {"results": [{**one, "value": {**one["value"], "output": text}} for one in body["results"]]}
+    return body
+
+
+def _texts() -> list[str]:
+    return [each for each in PAYLOADS if each.encode("utf-8", "replace").decode() == each]
+
+
+async def test_hostile_text_of_a_bundle_stays_text(replay_app: MakeApp) -> None:
+    whole = bundle("complete")
+    comments = "\n".join(f"// {each}" for each in _texts() if not set(each) & set("\n\r\u2028\u2029"))
+    given = rewritten(whole, f"{whole.script}\n{comments}", _hostile)
+    record = msgspec.structs.replace(given.record, name="\x1b[2J[bold]x[/]")
+    given = msgspec.structs.replace(given, record=record, notes=tuple(_texts()))
+    app = replay_app(given)
+    async with app.run_test(size=(150, 145)) as pilot:
+        await press(pilot, "home", "down", "down")
+        text = assert_nothing_acts(app)
+        assert inert("\x1b[2J[bold]x[/]") in text
+        await press(pilot, "tab", "end")
+        text = assert_nothing_acts(app)
+        assert "[@click=app.exit]go[/]" in text
+        await press(pilot, "tab", *["down"] * 5, "enter")
+        assert_nothing_acts(app)
+        await press(pilot, "tab", "pagedown")
+        assert_nothing_acts(app)
+        await press(pilot, "escape", "home", "down", "down", "F")
+        await settle(pilot)
+        assert_nothing_acts(app)
+        assert json.dumps(len(app.screen_stack)) == "2"
+        await press(pilot, "escape", "v")
+        assert_nothing_acts(app)
