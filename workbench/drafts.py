@@ -26,7 +26,7 @@ from workflows_core.limits import Limits
 from workflows_core.model import new_id
 
 from .inert import inert
-from .scripts import SCRIPT_SUFFIX, parse_arguments, read_text
+from .scripts import SCRIPT_SUFFIX, RepeatedKey, parse_arguments, read_text
 
 #: Launches that a session remembers.
 REMEMBERED_LAUNCHES: Final = 200
@@ -288,7 +288,7 @@ def read_arguments(text: str) -> Arguments:
     try:
         value = parse_arguments(text)
     except UsageError as error:
-        place = _place_of(text, error.message)
+        place = error.place if isinstance(error, RepeatedKey) else _place_of(text, error.message)
         return Arguments(None, "", error.message, *place)
     return Arguments(value, jsontext.encode(value).decode("utf-8"))
 

@@ -10,6 +10,8 @@ from typing import Any, Final
 from workflows_core import jsontext, limits
 from workflows_core.errors import LimitExceeded, UsageError
 
+from .inert import shorten
+
 SCRIPT_SUFFIX: Final = ".workflow.js"
 STUBS_SUFFIX: Final = ".stubs.yaml"
 #: No file that is meant as an input is larger; a larger one is refused without being read.
@@ -57,13 +59,31 @@ def read_text(path: Path, what: str) -> str:
         raise UsageError(f"{what} {path} is not UTF-8 text: byte {error.start} is invalid") from None
 
 
+class RepeatedKey(UsageError):
+    """An object of the arguments has a key twice. ``place`` is line and column of the second, from 1."""
+
+    def __init__(self, what: str, key: str, place: tuple[int, int]) -> None:
+        super().__init__(
+            f'{what} has the key "{shorten(key, 60)}" twice in one object; the second is at line {place[0]}, '
+            f"column {place[1]}. Leave one of them out"
+        )
+        self.place = place
+
+
 def parse_arguments(text: str, what: str = "the JSON of the arguments") -> dict[str, Any]:
-    """Launch arguments from JSON text: an object within the limit. Raises UsageError, LimitExceeded."""
+    """Launch arguments from JSON text: an object within the limit, no key of an object twice.
+
+    Raises UsageError, LimitExceeded.
+    """
     try:
         value = jsontext.parse(text, what)
         size = jsontext.size(value, what)
     except jsontext.JsonRefused as error:
         raise UsageError(str(error)) from None
+    repeated = jsontext.repeated_key(text)
+    if repeated is not None:
+        key, at = repeated
+        raise RepeatedKey(what, key, (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)))
     if not isinstance(value, dict):
         raise UsageError(f'{what} must be a JSON object, such as {{"product": "soap"}}')
     if size > limits.ARGS_BYTES:

@@ -17,6 +17,8 @@ from extension_api.hashing import canonical_json
 MAX_DEPTH = 200
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
+_TOKEN = re.compile(r'[{}\[\]]|(?P<string>"(?:[^"\\]|\\.)*")(?P<colon>\s*:)?', re.DOTALL)
+
 
 class JsonRefused(ValueError):
     """The text or value cannot be carried exactly. ``str()`` is a sentence for people."""
@@ -41,6 +43,26 @@ def parse(text: str | bytes, what: str = "the JSON") -> Any:
         ) from None
     except RecursionError:
         raise JsonRefused(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
+
+
+def repeated_key(text: str) -> tuple[str, int] | None:
+    """The first key that one object of valid JSON has twice, and the offset of the second; None where none has.
+
+    ``parse`` keeps the last value of such a key, as JavaScript does.
+    """
+    keys: list[set[str]] = []
+    for token in _TOKEN.finditer(text):
+        first = text[token.start()]
+        if first in "{[":
+            keys.append(set())
+        elif first in "}]":
+            keys.pop()
+        elif token["colon"] is not None:
+            key: str = json.loads(token["string"], strict=False)
+            if key in keys[-1]:
+                return key, token.start()
+            keys[-1].add(key)
+    return None
 
 
 def encode(value: Any, what: str = "the value") -> bytes:

@@ -251,6 +251,7 @@ def test_what_is_sent_is_the_canonical_json(text: str, sent: str) -> None:
         ("[1]", "must be a JSON object", (1, 1)),
         ("\n  3", "must be a JSON object", (2, 3)),
         ('{"a":\n  [12345678901234567890]}', "cannot represent exactly", (2, 4)),
+        ('{"a": 1,\n  "b": 1, "a": 2}', 'the key "a" twice', (2, 11)),
         ('{"a": NaN}', "NaN, which is not JSON", (1, 7)),
         ('{"a": -Infinity}', "not JSON", (1, 7)),
         ('{"a": "' + "x" * 4_000 + '"}', "4,000 are admitted", (1, 1)),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workflows_core.jsontext import MAX_DEPTH, JsonRefused, encode, parse, size
+from workflows_core.jsontext import MAX_DEPTH, JsonRefused, encode, parse, repeated_key, size
 
 SAFE = 2**53 - 1
 VALUES = st.recursive(
@@ -75,3 +75,21 @@ def test_values_without_json_are_refused(value: object) -> None:
 
 def test_proto_keys_and_nul_characters_are_ordinary_data() -> None:
     assert parse(encode({"__proto__": {"x": 1}, "a\0b": "\0"})) == {"__proto__": {"x": 1}, "a\0b": "\0"}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"a": 1, "a": 2}', ("a", 9)),
+        ('[{"a": {"b": 1, "b" : 2}}]', ("b", 16)),
+        ('{"a": 1, "\\u0061": 2}', ("a", 9)),
+        ('{"a": {"a": ["a", "a", {"a": "a"}]}, "b": "a"}', None),
+        ('{"a": "{\\"a\\": 1, \\"a\\":", "b": ":"}', None),
+        ('[{"a": 1}, {"a": 2}]', None),
+        ("{}", None),
+        ("1", None),
+    ],
+)
+def test_a_key_that_an_object_has_twice_is_found(text: str, found: tuple[str, int] | None) -> None:
+    parse(text)
+    assert repeated_key(text) == found

@@ -273,7 +273,9 @@ def _files(space: Workspace) -> Iterator[Finding]:
             yield Finding("files", "failed", f"{folder}: {error.strerror or type(error).__name__}", advice)
             continue
         if mode & 0o077:
-            advice = f"Use a workspace on a file system that keeps modes: this one makes files of mode {mode:04o}."
+            advice = (
+                f"Use a workspace on a file system that keeps modes: this one makes files of mode {mode:04o}."
+            )
             yield Finding("files", "failed", f"{folder}: files there cannot be kept private", advice)
         else:
             yield Finding("files", "ok", f"{folder} takes private files")

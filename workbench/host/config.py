@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from workflows_core.errors import ConfigurationError
+from workflows_core.limits import engine_config
 
 from ..agents.names import BACKEND_NAMES, STUB
 from ..inert import inert
@@ -156,8 +157,22 @@ def _plugins(top: Section) -> tuple[PluginRecord, ...]:
             required=section.flag("required", False),
         )
         section.done()
+        if record.use == WORKFLOWS_USE and record.enabled:
+            _engine_settings(top.document, ("plugins", index, "config"), record.config)
         records.append(record)
     return tuple(records)
+
+
+def _engine_settings(document: Document, path: tuple[str | int, ...], config: Mapping[str, Any]) -> None:
+    """Refuse a wrong setting of the workflow plugin at its own place, whoever asks and before anything loads."""
+    try:
+        engine_config(config)
+    except ConfigurationError as error:
+        named = error.message.removeprefix("config.")
+        key = max((key for key in config if named.startswith(f"{key} ")), key=len, default=None)
+        if key is None:
+            document.refuse(path, error.message)
+        document.refuse((*path, key), named[len(key) + 1 :])
 
 
 def _agents(top: Section) -> dict[str, AgentConfig]:

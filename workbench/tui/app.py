@@ -103,6 +103,8 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         self._painted = painted
         #: The run that Replay opens at first.
         self.given = given
+        #: The run that was launched here last, until Runs has put its cursor on it.
+        self.launched: str | None = None
         self._titles = [(name, SCREENS[name][0]) for name in (screens or SCREENS)]
         for name, (_title, where) in SCREENS.items():
             if screens is None:

@@ -69,7 +69,9 @@ RULES: Final[Mapping[str, RuleInfo]] = {
     "unapproved-artifact": RuleInfo(
         "error", "artifacts: uses a version that is not approved on every path to it."
     ),
-    "dropped-promise": RuleInfo("warning", "A call is started and its promise is neither awaited nor kept."),
+    "dropped-promise": RuleInfo(
+        "warning", "A promise is neither awaited nor kept: of a started call, or one whose rejection is lost."
+    ),
     "missing-await": RuleInfo("warning", "A property of a promise is read that only the awaited result has."),
     "loop-step": RuleInfo("warning", "A stepId inside a loop is the same in every round."),
     "unknown-step": RuleInfo("warning", "sourceStepId names no step, or not the one whose version is given."),

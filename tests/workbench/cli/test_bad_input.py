@@ -101,6 +101,11 @@ def test_warnings_alone_are_no_failure(command: Command, folder: Path) -> None:
         ("[1]", "--args must be a JSON object"),
         ("1", "--args must be a JSON object"),
         ('{"a": NaN}', "holds NaN"),
+        ('{"a":1,"a":2}', '--args has the key "a" twice in one object; the second is at line 1, column 8'),
+        (
+            '{"b": [{"a": 1,\n "\\u0061": 2}]}',
+            'has the key "a" twice in one object; the second is at line 2, column 2',
+        ),
         ('{"a": 9007199254740993}', "9007199254740993"),
         ('{"a": "\\ud800"}', "lone surrogate"),
         (json.dumps({"a": "x" * 4000}), "4,000 are admitted"),
@@ -160,6 +165,19 @@ def test_a_wrong_configuration(
     result = command(*arguments, script)
     assert result.status == 6
     assert result.err.startswith("The configuration is wrong: ")
+
+
+@pytest.mark.parametrize("arguments", [("runs",), ("check", "one.workflow.js"), ("run", "one.workflow.js")])
+def test_a_wrong_setting_is_named_with_file_line_and_record(
+    command: Command, script: Path, folder: Path, arguments: tuple[str, ...]
+) -> None:
+    use = "workflows_core.extension:install"
+    write(
+        folder / "workbench.yaml", f"plugins:\n  - name: w\n    use: {use}\n    config: {{concurrency: 99}}\n"
+    )
+    result = command(*arguments)
+    assert result.status == 6
+    assert "workbench.yaml:4:14: plugins[0].config.concurrency is 99; admitted are" in result.err
 
 
 def test_a_workspace_that_is_not_there(command: Command) -> None:

@@ -12,6 +12,7 @@ import click
 import pytest
 
 from tests.workbench.cli.conftest import Command
+from tests.workbench.cli.seat import seat
 from workbench.cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[3]
@@ -90,7 +91,7 @@ def test_check_and_runs_do_not_load_the_screens(tmp_path: Path, arguments: list[
 
 def test_the_commands_of_this_version_and_no_others() -> None:
     assert VISIBLE == [
-        "new", "demo", "check", "run", "runs", "show", "step", "log", "resume", "decide", "recover", "reconcile",
+        "new", "demo", "check", "run", "runs", "show", "step", "log", "review", "resume", "decide", "recover", "reconcile",
         "cancel", "delete", "artifact", "save", "library", "export", "replay", "fork",
         "export-test", "stubs", "explore", "coverage", "extension", "login", "logout",
         "sessions", "doctor",
@@ -150,3 +151,15 @@ def test_without_a_terminal_the_application_says_what_to_do(command: Command) ->
     result = command()
     assert result.status == 2
     assert "the application needs a terminal" in result.err
+
+
+def test_where_standard_error_is_no_terminal_the_application_does_not_open(folder: Path) -> None:
+    with (
+        (folder / "elsewhere").open("wb") as elsewhere,
+        seat(folder=folder, error=elsewhere.fileno()) as sitting,
+    ):
+        assert sitting.finish() == 2
+        assert sitting.raw == b""
+    assert (
+        "the application draws on standard error, which is no terminal" in (folder / "elsewhere").read_text()
+    )

@@ -64,5 +64,34 @@ def test_the_readme_shows_the_two_commands_first() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     block = readme.split("```")[1]
     assert [line.split("#")[0].strip() for line in block.strip().splitlines()] == ["make demo", "make test"]
-    for target in re.findall(r"\]\(((?:docs/|examples/)[^)]+)\)", readme):
-        assert target == "docs/architecture.md" or (ROOT / target).is_file(), target
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    text = page.read_text("utf-8")
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    links = re.findall(r"\]\(([^)\s]+)\)", prose)
+    assert "](" not in prose or links
+    for link in links:
+        target, _, place = link.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{page.name}: {link}"
+        if place:
+            assert place in _anchors(found.read_text("utf-8")), f"{page.name}: {link}"
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for page in PAGES[1:]:
+        assert f"](docs/{page.name})" in readme, page.name
+
+
+def _anchors(text: str) -> set[str]:
+    """The places of a page that a link can name: its headings, as GitHub spells them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -70,6 +70,22 @@ def test_a_file_may_leave_parts_out() -> None:
         ("plugins: [{name: a, use: 'a:b', config: 1}]", "plugins[0].config must be a mapping"),
         ("plugins: [{name: a, use: 'a:b', extra: 1}]", "plugins[0].extra is not a key of a plugin record"),
         ("plugins: [{name: a, use: 'a:b', package: 1}]", "plugins[0].package must be text"),
+        (
+            f"plugins:\n  - name: w\n    use: {WORKFLOWS_USE}\n    config:\n      concurrencyy: 2",
+            "workbench.yaml:5:7: plugins[0].config.concurrencyy is not a setting of the workflow plugin. Known: ",
+        ),
+        (
+            f"plugins: [{{name: w, use: '{WORKFLOWS_USE}', config: {{concurrency: 99}}}}]",
+            "workbench.yaml:1:71: plugins[0].config.concurrency is 99; admitted are 1 to ",
+        ),
+        (
+            f"plugins: [{{name: a, use: 'a:b'}}, {{name: w, use: '{WORKFLOWS_USE}', config: {{agents: []}}}}]",
+            "plugins[1].config.agents must be a list of at least one agent name",
+        ),
+        (
+            f"plugins: [{{name: w, use: '{WORKFLOWS_USE}', config: {{enabled: true, 'enabled is not': 5}}}}]",
+            "plugins[0].config.enabled is not is not a setting of the workflow plugin",
+        ),
         ("agents: {}", "agents must name at least one agent"),
         ("agents: {lead_agent: stub}", "agents.lead_agent must be a mapping"),
         (
@@ -98,6 +114,11 @@ def test_what_is_wrong_is_named_with_its_path(text: str, message: str) -> None:
         parse_config(text)
     assert message in caught.value.message
     assert caught.value.message.startswith("workbench.yaml")
+
+
+def test_the_settings_of_a_workflow_plugin_that_is_off_are_not_judged() -> None:
+    text = f"plugins: [{{name: w, use: '{WORKFLOWS_USE}', enabled: false, config: {{concurrency: 99}}}}]"
+    assert parse_config(text).workflows is None
 
 
 def test_a_file_that_cannot_be_read_or_is_too_large_is_refused(tmp_path: Path) -> None:

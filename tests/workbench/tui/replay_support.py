@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from tests.workbench.tui.fakes import screen_text, settle
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.replay import ReplayScreen
+from workbench.tui.widgets.pane import Field
 from workflows_core import jsontext
 from workflows_core.journal.bundle import Bundle, open_bundle
 from workflows_core.journal.frames import FrameKind, JournalWriter
@@ -32,18 +33,25 @@ def replay_of(app: WorkbenchApp) -> ReplayScreen:
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> str:
-    """Press ``keys`` one by one, each after what the one before set off, and return what is seen."""
+    """Press ``keys``, wait until what they set off is done, and return what is seen."""
     await settle(pilot)
-    for key in keys:
-        await pilot.press(key)
+    if keys:
+        await pilot.press(*keys)
         await settle(pilot)
     return screen_text(pilot.app)
 
 
+def sight(app: WorkbenchApp) -> str:
+    """What is seen in the pane of what is in sight, without line breaks."""
+    region = app.base_screen.query_one("#sight").content_region
+    rows = screen_text(app).splitlines()[region.y : region.bottom]
+    return " ".join(" ".join(row[region.x : region.right] for row in rows).split())
+
+
 async def enter(pilot: Pilot[Any], text: str) -> str:
-    """Type into the field in front and accept."""
-    for char in text:
-        await pilot.press(char)
+    """Put ``text`` into the field in front and accept."""
+    await settle(pilot)
+    pilot.app.screen.query_one(Field).value = text
     return await press(pilot, "enter")
 
 

@@ -25,6 +25,7 @@ from workbench.settings import Session
 from workbench.tui.widgets.choice import Choice
 from workbench.tui.widgets.editor_form import Setting, TextBlock
 from workbench.tui.widgets.editor_marks import Mark
+from workbench.tui.widgets.pane import ListPane
 from workbench.workspace import Workspace
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
 from workflows_core.errors import Deleted, UsageError
@@ -226,6 +227,48 @@ async def test_the_run_is_one_press_away(make_app: MakeApp, scripts: Path) -> No
         await pilot.press("enter")
         await until(pilot, lambda: app.current_mode == "runs")
         await until(pilot, lambda: "wr_00000000000000a1" in painted(app))
+
+
+async def test_runs_puts_its_cursor_on_the_launched_run_once(make_app: MakeApp, scripts: Path) -> None:
+    older = ("wr_00000000000000a1", "wr_00000000000000a2")
+    client = FakeClient(completed_run(older[0]), completed_run(older[1], created_at=1))
+    app = make_app(client, screen="runs")
+    async with app.run_test(size=WIDE) as pilot:
+
+        def under_cursor() -> str | None:
+            return app.base_screen.query_one("#runs", ListPane).list.current_id
+
+        await until(pilot, lambda: under_cursor() == older[0])
+        await pilot.press("down")
+        await until(pilot, lambda: under_cursor() == older[1])
+        await pilot.press("f2")
+        await ready(pilot, app)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: client.launched and app.launched)
+        await pilot.press("f3", "enter")
+        await until(pilot, lambda: under_cursor() == "wr_0000000000000001")
+        await until(pilot, lambda: "wr_0000000000000001" in painted(app))
+        await pilot.press("escape", "end")
+        await until(pilot, lambda: under_cursor() == older[1])
+        await pilot.press("f2", "f3")
+        await until(pilot, lambda: app.current_mode == "runs")
+        assert under_cursor() == older[1]
+
+
+async def test_runs_is_not_yet_open_and_the_run_not_yet_listed(make_app: MakeApp, scripts: Path) -> None:
+    client = FakeClient(completed_run())
+    client.on_launch = lambda request: LaunchOutcome("wr_late", existing=False)
+    app = make_app(client, screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: app.launched)
+        await pilot.press("f3")
+        await until(pilot, lambda: app.current_mode == "runs")
+        runs = app.base_screen.query_one("#runs", ListPane).list
+        await until(pilot, lambda: runs.current_id == "wr_00000000000000a1")
+        client.put(completed_run("wr_late", created_at=1))
+        await until(pilot, lambda: runs.current_id == "wr_late")
 
 
 async def test_marks_follow_the_run_at_most_ten_times_a_second(make_app: MakeApp, scripts: Path) -> None:

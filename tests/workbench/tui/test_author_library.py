@@ -23,7 +23,7 @@ from tests.workbench.tui.fakes import SCRIPT, FakeClient
 from workbench.drafts import VersionDraft
 from workbench.settings import Session
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.screens.author_compare import CompareScreen, beside_each_other, compare
+from workbench.tui.screens.author_compare import CompareScreen, beside_each_other, compare, fits_beside
 from workbench.tui.screens.author_dialogs import NameDialog, Picker
 from workbench.tui.screens.author_scripts import ScriptRows, version_path
 from workbench.tui.widgets.editor_form import TextBlock
@@ -338,3 +338,9 @@ def test_a_comparison_keeps_three_equal_lines_around_a_difference() -> None:
     assert compare(before, before) == []
     widths = {sum(len(span.text) for span in line) for line in beside_each_other(pairs, 101)[1:]}
     assert widths == {101}
+
+
+def test_side_by_side_hides_no_end_of_a_line() -> None:
+    short, long = compare("const a = 1;", "const a = 2;"), compare("x" * 80 + "1", "x" * 80 + "2")
+    assert fits_beside(short, 120) and not fits_beside(short, 80)
+    assert fits_beside(long, 180) and not fits_beside(long, 120)

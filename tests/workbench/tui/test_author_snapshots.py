@@ -144,6 +144,21 @@ def test_two_versions_compared(
     assert snap_compare(make_app(client, **SCREEN), terminal_size=size, run_before=before(act))
 
 
+def test_two_versions_side_by_side(snap_compare: Any, make_app: MakeApp, scripts: Path) -> None:
+    (scripts / "checks.workflow.js").write_text("const a = 1;\nlog(`a ${a}`);\nreturn {a};\n")
+    client = FakeClient()
+    client.keep_version("checks", "const a = 2;\nreturn {a};\n")
+
+    async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
+        await ready(pilot, app)
+        await pilot.press("alt+equals_sign")
+        await until(pilot, lambda: isinstance(app.screen, Picker))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, CompareScreen))
+
+    assert snap_compare(make_app(client, **SCREEN), terminal_size=(120, 40), run_before=before(act))
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_completing(
     snap_compare: Any,

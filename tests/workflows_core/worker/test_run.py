@@ -228,6 +228,15 @@ async def test_an_unhandled_rejection_of_a_call_fails_the_script() -> None:
     assert outcome.code == "unhandled_rejection"
 
 
+async def test_any_other_rejection_that_nobody_handles_is_lost() -> None:
+    outcome = await run(
+        f"(async () => {{ throw 1 }})(); Promise.reject(2); Promise.all([Promise.reject(3)]);"
+        f"const p = {AGENT}.then((r) => r); await agent({{stepId: 'b', agentRef: 'x', task: 1}}); return 1",
+        answer=lambda call: Failed(message="No.") if call["step_id"] == "a" else echo(call),
+    )
+    assert outcome.value == 1
+
+
 async def test_an_error_in_a_microtask_fails_the_script() -> None:
     outcome = await run(f"queueMicrotask(() => {{ throw new Error('late') }}); await {AGENT}; return 1")
     assert outcome.error == {"name": "Error", "code": "script_error", "message": "Error: late"}

@@ -396,6 +396,7 @@ class AuthorScreen(WorkbenchScreen):
             outcome = await send(
                 self.context, self._files.session, launch, again=again, remember=self._files.remember
             )
+        self.workbench.launched = outcome.run_id
         file.pinned = (outcome.run_id, self.context.clock())
         file.repeatable = checked.text == file.editor.text and form == self._pane.form
         file.repeated = outcome.existing and not again

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from textual.widget import Widget
 
 from ... import words
+from ...inert import cells, inert
 from .. import keymap
 from ..widgets.lines import Line, LineList, Span, TextRows, fit
 from ..widgets.pane import Pane
@@ -16,7 +17,7 @@ from .dialogs import Modal
 
 #: Equal lines shown around a difference.
 AROUND: Final = 3
-#: Cells from which the two texts stand side by side.
+#: Cells from which the two texts stand side by side, where no line has to be cut off for it.
 SIDE_BY_SIDE: Final = 110
 
 
@@ -71,9 +72,16 @@ def below_each_other(pairs: Sequence[Pair]) -> list[Line]:
     return lines
 
 
+def fits_beside(pairs: Sequence[Pair], width: int) -> bool:
+    """Whether the two texts can stand side by side in ``width`` cells without any line being cut off."""
+    room = _half(width) - 7
+    sides = [side for pair in pairs for side in (pair.left, pair.right) if side is not None]
+    return width >= SIDE_BY_SIDE and all(cells(inert(text)) <= room for _, text in sides)
+
+
 def beside_each_other(pairs: Sequence[Pair], width: int) -> list[Line]:
     """The comparison in two columns of half of ``width`` cells each."""
-    half = max(12, (width - 3) // 2)
+    half = _half(width)
     lines: list[Line] = []
     for pair in pairs:
         if pair.skipped:
@@ -86,6 +94,10 @@ def beside_each_other(pairs: Sequence[Pair], width: int) -> list[Line]:
             )
         )
     return lines
+
+
+def _half(width: int) -> int:
+    return max(12, (width - 3) // 2)
 
 
 def _side(side: tuple[int, str] | None, sign: str, tone: str, width: int) -> Sequence[Span]:
@@ -124,9 +136,9 @@ class CompareScreen(Modal[None]):
 
     def on_resize(self) -> None:
         width = self.size.width - 4
-        if width >= SIDE_BY_SIDE:
+        if fits_beside(self._pairs, width):
             self._list.set_rows(TextRows(beside_each_other(self._pairs, width)))
             return
         lines = below_each_other(self._pairs)
-        longest = max((sum(len(span.text) for span in line) for line in lines), default=0)
+        longest = max((sum(cells(inert(span.text)) for span in line) for line in lines), default=0)
         self._list.set_rows(TextRows(lines, longest))

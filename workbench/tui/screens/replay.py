@@ -213,6 +213,8 @@ class ReplayScreen(WorkbenchScreen):
         passed = moment.diverged is not None and self._frame is not None and self._frame > moment.frame
         if moment.line is not None and not passed:
             self._fill_source((moment.line, moment.column or 1))
+        elif not stays:
+            self._fill_source(None)
         self._fill_sight()
         self.refresh_bindings()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual import on, work
+from textual import events, on, work
 from textual.widget import Widget
 
 from workflows_core.errors import WorkflowError
@@ -49,6 +49,7 @@ class RunsScreen(WorkbenchScreen):
         super().__init__()
         self._group = 0
         self._selected: str | None = None
+        self._wanted: str | None = None
         self._reader = Refresher(self, self._read_selected, "run")
         self._previewing = False
 
@@ -76,9 +77,13 @@ class RunsScreen(WorkbenchScreen):
         """Put the cursor on ``run_id``, out of any filter, once it is listed."""
         self._group = 0
         self._runs.clear_filter()
-        self._selected = run_id
+        self._wanted = run_id
         self._fill()
-        self._runs.list.go_to(run_id)
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        launched, self.workbench.launched = self.workbench.launched, None
+        if launched is not None:
+            self.show_run(launched)
 
     def on_runs_changed(self, message: RunsChanged) -> None:
         self._fill()
@@ -101,6 +106,8 @@ class RunsScreen(WorkbenchScreen):
         self._runs.rename(name)
         self._runs.list.set_empty(self._empty())
         self._runs.set_rows(RunRows(runs, self.context.clock(), unicode=self.unicode))
+        if self._wanted is not None and self._runs.list.go_to(self._wanted):
+            self._wanted = None
         if self._runs.list.current_id != self._selected:
             self._select(self._runs.list.current_id)
         self.refresh_bindings()
@@ -200,7 +207,7 @@ class RunsScreen(WorkbenchScreen):
     def action_next_group(self) -> None:
         self._group = (self._group + 1) % len(GROUPS)
         self._runs.list.focus()
-        self._selected = None
+        self._selected = self._wanted = None
         self._fill()
 
     def action_tab_at(self, number: int) -> None:
