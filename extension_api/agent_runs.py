@@ -109,7 +109,11 @@ class AgentRunView:
 
 @runtime_checkable
 class AgentRuns(Protocol):
-    """The session-bound capability. All methods run on the host's event loop."""
+    """The session-bound capability. All methods run on the host's event loop.
+
+    A host whose records are made without waiting may offer ``admit_now(request) -> AgentRunView`` besides: like
+    ``admit``, but not a coroutine. Callers look for it with ``getattr`` and fall back to ``admit`` (0.2.9).
+    """
 
     @property
     def principal(self) -> ExtensionPrincipal:

@@ -68,6 +68,11 @@ class LocalAgentRuns:
         self._check()
         return self._configuration.components(options)
 
+    def admit_now(self, request: AgentRunRequest) -> AgentRunView:
+        """``admit`` without a coroutine: recording a child run never waits here."""
+        self._check()
+        return self._runs.admit(request, self._owner)
+
     async def admit(self, request: AgentRunRequest) -> AgentRunView:
         self._check()
         return self._runs.admit(request, self._owner)

@@ -25,7 +25,8 @@ from ..agents.base import Answer
 from .schema import MIGRATIONS, NEWEST
 
 BUSY_SECONDS: Final = 5.0
-_WAL_PAGES: Final = 4_000
+#: As in the engine's store: a log that wraps early is overwritten in place instead of growing.
+_WAL_PAGES: Final = 250
 _COLUMNS: Final = (
     "run_id, thread_id, agent_ref, owner, workflow_run, step_id, attempt, backend, badge, "
     "durable, incarnation, status, answer, due, files, evidence, counted, created_at, updated_at, finished_at"

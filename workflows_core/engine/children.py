@@ -109,6 +109,7 @@ class Child:
 
     __slots__ = (
         "agent_ref",
+        "answered",
         "attempt",
         "call_id",
         "holds_place",
@@ -136,9 +137,47 @@ class Child:
         self.view: AgentRunView | None = None
         self.outcome: Outcome | None = None
         self.known_committed = False
+        #: Whether its outcome has been moved to a response batch.
+        self.answered = False
         self.holds_place = False
         self.stopping = False
         self.task: asyncio.Task[None] | None = None
+
+    def admit_now(self, admit: Callable[[AgentRunRequest], AgentRunView]) -> bool:
+        """Admit through a host that records without waiting; True where the child must still be observed.
+
+        What is due at once is final here, so that a step costs no turn of the event loop.
+        """
+        try:
+            view = admit(self.request)
+        except AgentRunRefused as error:
+            self.outcome = Outcome(OutcomeKind.FAILED, code=error.code, message=error.message)
+        except AgentRunUncertain as error:
+            self.outcome = _uncertain(str(error))
+        except Exception as error:
+            logger.exception("admission of %s failed", self.step_id)
+            self.outcome = _uncertain(f"the host failed with {type(error).__name__}")
+        else:
+            self.view = view
+            self.phase = Phase.KNOWN
+            if view.status.active:
+                return True
+            self.finish(view)
+            return False
+        self.phase = Phase.DONE
+        return False
+
+    async def observe(self, runs: AgentRuns, poke: Callable[[], None]) -> None:
+        """Observe a known child to its end."""
+        assert self.view is not None
+        try:
+            view = await runs.observe(self.view.run_id)
+        except Exception as error:
+            logger.exception("observation of %s failed", self.step_id)
+            self._done(_uncertain(f"observing it failed with {type(error).__name__}"), poke)
+            return
+        self.finish(view)
+        poke()
 
     async def run(self, runs: AgentRuns, admission_seconds: float, poke: Callable[[], None]) -> None:
         """Admit the child and observe it to its end. Calls ``poke`` after each thing that became known."""
@@ -162,14 +201,9 @@ class Child:
         self.phase = Phase.KNOWN
         if view.status.active:
             poke()
-            if self.stopping:
-                return
-            try:
-                view = await runs.observe(view.run_id)
-            except Exception as error:
-                logger.exception("observation of %s failed", self.step_id)
-                self._done(_uncertain(f"observing it failed with {type(error).__name__}"), poke)
-                return
+            if not self.stopping:
+                await self.observe(runs, poke)
+            return
         self.finish(view)
         poke()
 

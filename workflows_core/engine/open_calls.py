@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from extension_api.agent_runs import AgentRunRefused, AgentRuns
+from extension_api.agent_runs import AgentRunRefused, AgentRunRequest, AgentRuns, AgentRunView
 
 from .. import jsontext, limits
 from ..errors import UsageError
@@ -69,6 +69,10 @@ class OpenCalls:
         self._runs = runs
         self._slots = slots
         self._poke = poke
+        #: Some hosts admit without waiting (AgentRuns, "admit_now").
+        self._admit_at_once: Callable[[AgentRunRequest], AgentRunView] | None = getattr(
+            runs, "admit_now", None
+        )
         self._children: dict[int, Child] = {}
         self._captures: dict[int, CaptureCall] = {}
         self._queue: list[Child] = []
@@ -172,7 +176,7 @@ class OpenCalls:
             refusal = self._refusal(child)
             if refusal is not None:
                 self._queue.pop(0)
-                child.outcome, child.phase = refusal, Phase.DONE
+                child.outcome, child.phase, child.answered = refusal, Phase.DONE, True
                 self._ready.append(Answer(child.call_id, refusal, child.step_id, StepKind.AGENT))
                 continue
             if not self._slots.try_take():
@@ -201,10 +205,15 @@ class OpenCalls:
         return None
 
     def _admit(self, reserved: Sequence[Child]) -> None:
+        if not reserved:
+            return
         loop = asyncio.get_running_loop()
         seconds = self._writer.record.limits.admission_timeout_seconds
         for child in reserved:
-            child.task = loop.create_task(child.run(self._runs, seconds, self._poke))
+            if self._admit_at_once is None:
+                child.task = loop.create_task(child.run(self._runs, seconds, self._poke))
+            elif child.admit_now(self._admit_at_once):
+                child.task = loop.create_task(child.observe(self._runs, self._poke))
 
     def _start_captures(self, captures: Sequence[CaptureCall]) -> None:
         loop = asyncio.get_running_loop()
@@ -238,9 +247,9 @@ class OpenCalls:
         """Move what has finished to the batch, in the order of the calls. Raises Held and Fault."""
         for child in self._children.values():
             outcome = child.outcome
-            if child.phase is not Phase.DONE or outcome is None or child.task is None:
+            if child.phase is not Phase.DONE or outcome is None or child.answered:
                 continue
-            child.task = None
+            child.answered = True
             if outcome.kind in (OutcomeKind.WAITING_INPUT, OutcomeKind.UNCERTAIN):
                 raise Held(child, outcome)
             if outcome.kind is OutcomeKind.TOO_LARGE:
@@ -356,7 +365,7 @@ class OpenCalls:
             child.phase = Phase.ADMITTING
             child.task = asyncio.get_running_loop().create_task(child.rejoin(self._runs, self._poke))
             return
-        child.outcome, child.phase = outcome, Phase.DONE
+        child.outcome, child.phase, child.answered = outcome, Phase.DONE, True
         self._ready.append(Answer(child.call_id, outcome, child.step_id, StepKind.AGENT))
 
     def reread(self, call: Mapping[str, Any], position: tuple[int, int] | None) -> None:

@@ -51,7 +51,10 @@ def sight(app: WorkbenchApp) -> str:
 async def enter(pilot: Pilot[Any], text: str) -> str:
     """Put ``text`` into the field in front and accept."""
     await settle(pilot)
-    pilot.app.screen.query_one(Field).value = text
+    field = pilot.app.focused
+    assert isinstance(field, Field), field
+    field.value = text
+    await settle(pilot)
     return await press(pilot, "enter")
 
 

@@ -104,14 +104,6 @@ async def test_the_run_under_the_cursor_of_runs_opens(
         assert "Frames 11" in text
 
 
-async def test_without_a_run_the_screen_says_how_to_open_one(replay_app: MakeApp) -> None:
-    app = replay_app(screen="runs")
-    async with app.run_test(size=WIDE) as pilot:
-        text = flat(await press(pilot, "f5"))
-        assert app.current_mode == "replay"
-        assert "No run is open. p in Runs opens" in text and "O here a .wfrun file." in text
-
-
 async def test_a_file_is_opened_by_name_and_what_cannot_be_is_said(
     replay_app: MakeApp, tmp_path: Path
 ) -> None:
@@ -119,6 +111,9 @@ async def test_a_file_is_opened_by_name_and_what_cannot_be_is_said(
     broken = tmp_path / "broken.wfrun"
     broken.write_bytes(b"not a bundle")
     async with app.run_test(size=WIDE) as pilot:
+        text = flat(await press(pilot, "f3", "f5"))
+        assert app.current_mode == "replay"
+        assert "No run is open. p in Runs opens" in text and "O here a .wfrun file." in text
         await press(pilot, "O")
         await enter(pilot, str(tmp_path / "none.wfrun"))
         assert "there is no file" in app.notices[-1].message
@@ -138,7 +133,7 @@ async def test_a_redacted_run_is_shown_but_not_run(replay_app: MakeApp) -> None:
         text = flat(await press(pilot, "full_stop", "b", "w"))
         assert "The bundle is redacted: its values are gone" in sight(app)
         assert "Hand soap" not in text and "review-1" in text
-        traveller = replay_of(app)._traveller
+        traveller = replay_of(app)._mover.traveller
         assert traveller is not None and not traveller.running
 
 
@@ -196,7 +191,9 @@ async def test_a_breakpoint_stops_going_on_and_going_back(replay_app: MakeApp) -
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "home", "right_square_bracket")
         assert app.notices[-1].title == "There is no breakpoint"
-        await press(pilot, "tab", *["down"] * 27)
+        await press(pilot, "g")
+        await enter(pilot, ":29")
+        await press(pilot, "tab", "down")
         text = await press(pilot, "b")
         assert "● 31" in text  # line 30 has no statement
         text = await press(pilot, "right_square_bracket")
@@ -258,7 +255,7 @@ async def test_the_worker_ends_with_the_screen_and_the_place_is_kept(replay_app:
     app = replay_app("complete")
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "home", "full_stop", "full_stop")
-        traveller = replay_of(app)._traveller
+        traveller = replay_of(app)._mover.traveller
         assert traveller is not None and traveller.running
         await press(pilot, "f1")
         assert traveller.running
@@ -295,7 +292,7 @@ async def test_a_move_that_lasts_shows_progress_and_is_given_up_for_another_plac
         await until(pilot, lambda: "running to that place" in screen_text(app))
         slow.append("over")
         await pilot.press("down")
-        await until(pilot, lambda: "evidence" in screen_text(app) and not replay_of(app)._moving)
+        await until(pilot, lambda: "evidence" in screen_text(app) and not replay_of(app)._mover.moving)
         text = await press(pilot)
         assert "checks  6:24" in text and "running to that place" not in text
         assert 'product  "Hand soap"' in text
@@ -336,7 +333,7 @@ async def test_another_answer_is_launched_as_a_new_run(replay_app: MakeApp) -> N
     client = FakeClient(running_run())
     app = replay_app("complete", client=client)
     async with app.run_test(size=WIDE) as pilot:
-        await press(pilot, "home", *["down"] * 7)
+        await press(pilot, "end", *["up"] * 3)
         text = await press(pilot, "F")
         assert "What if: answer of review-1, frame 7" in text and '"verdict": "incomplete"' in text
         await press(pilot, "ctrl+a")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
-from textual.worker import Worker
 
-from workflows_core.errors import UsageError, WorkflowError
+from workflows_core.errors import WorkflowError
 from workflows_core.journal.bundle import Bundle
-from workflows_core.journal.debugger import Debugger
 
 from ... import words
 from ...opening import open_run
-from ...replaying import Act, Opened, Seen, Traveller, read_run
+from ...replaying import Act, Opened, Seen, read_run
 from .. import keymap
 from ..widgets.bars import KeyLine, ScreenTabs, TopLine
 from ..widgets.lines import LineList, TextRows
@@ -28,9 +26,8 @@ from ..widgets.replay_rows import FrameRows, SightRows, SourceRows, frame_lines,
 from ..widgets.run_detail import copied_from
 from ..widgets.run_rows import SourceText
 from .base import Column, WorkbenchScreen
+from .replay_moves import Mover, stay, to_the_end
 
-#: Seconds after which a move that nobody waits for any more is given up.
-STALE: Final = 0.25
 #: Lines of the source that stay visible around the position.
 AROUND: Final = 3
 
@@ -71,15 +68,12 @@ class ReplayScreen(WorkbenchScreen):
         super().__init__()
         self._opened: Opened | None = None
         self._source: SourceText | None = None
-        self._traveller: Traveller | None = None
         self._seen: Seen | None = None
         self._frame: int | None = None
         self._position: tuple[int, int] | None = None
         self._breakpoints: set[int] = set()
         self._unfolded: set[str] = set()
-        self._wanted: list[tuple[Act, bool, bool]] = []
-        self._mover: Worker[None] | None = None
-        self._moving = False
+        self._mover = Mover(self, self._arrived)
         self._loading = 0
 
     def compose(self) -> ComposeResult:
@@ -142,9 +136,8 @@ class ReplayScreen(WorkbenchScreen):
             return
         if number != self._loading:
             return
-        await self._close_traveller()
+        await self._mover.begin(opened)
         self._opened = opened
-        self._traveller = Traveller(opened)
         self._source = SourceText(opened.bundle.script)
         self._seen, self._frame = None, None
         self._breakpoints.clear()
@@ -199,11 +192,11 @@ class ReplayScreen(WorkbenchScreen):
         self._fill_source(None if beyond else opened.frame_place(number))
         self._fill_sight()
         if not opened.travels:
-            act: Act = _to_the_end if beyond else lambda debugger: debugger.go_to_frame(number)
-            self._move(act, fresh=True)
+            act: Act = to_the_end if beyond else lambda debugger: debugger.go_to_frame(number)
+            self._mover.move(act, fresh=True)
         self.refresh_bindings()
 
-    def _arrived(self, seen: Seen, *, stays: bool) -> None:
+    def _arrived(self, seen: Seen, stays: bool) -> None:
         self._seen = seen
         moment = seen.moment
         if not stays and moment.frame != self._frame:
@@ -296,62 +289,13 @@ class ReplayScreen(WorkbenchScreen):
 
     # Going through the run
 
-    def _move(self, act: Act, *, fresh: bool = False, stays: bool = False) -> None:
-        """Do ``act`` after what is under way. A ``fresh`` one makes what was wanted before it needless.
-
-        With ``fresh`` or ``stays`` the cursor of the frames stays where it is.
-        """
-        if fresh:
-            self._wanted.clear()
-        self._wanted.append((act, fresh, fresh or stays))
-        if not self._moving:
-            self._moving = True
-            self._mover = self.run_worker(self._moves(), group="run", exit_on_error=False)
-        elif fresh:
-            self.set_timer(STALE, self._give_up)
-
-    def _give_up(self) -> None:
-        """End a move that lasts although another place is wanted."""
-        if self._moving and self._wanted and self._wanted[0][1] and self._mover is not None:
-            self._mover.cancel()
-            self._mover = self.run_worker(self._moves(), group="run", exit_on_error=False)
-
-    async def _moves(self) -> None:
-        traveller = self._traveller
-        try:
-            while self._wanted and traveller is not None:
-                act, _, stays = self._wanted.pop(0)
-                try:
-                    async with self.busy("running to that place"):
-                        seen = await traveller.move(act)
-                except UsageError as error:
-                    self.workbench.failure(error)
-                    continue
-                if not self._wanted and traveller is self._traveller:
-                    self._arrived(seen, stays=stays)
-        except asyncio.CancelledError:
-            raise  # whoever cancelled it has another one run, or none
-        except BaseException:
-            self._moving = False
-            raise
-        else:
-            self._moving = False
-
     def on_screen_suspend(self) -> None:
         """The worker goes with the screen; a dialog in front of it keeps it."""
         if self not in self.app.screen_stack:
-            self.run_worker(self._close_traveller(), group="refresh", exit_on_error=False)
+            self.run_worker(self._mover.close(), group="refresh", exit_on_error=False)
 
     async def on_unmount(self) -> None:
-        await self._close_traveller()
-
-    async def _close_traveller(self) -> None:
-        self._wanted.clear()
-        if self._moving and self._mover is not None:
-            self._mover.cancel()
-            self._moving = False
-        if self._traveller is not None:
-            await self._traveller.close()
+        await self._mover.close()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         opened = self._opened
@@ -362,10 +306,22 @@ class ReplayScreen(WorkbenchScreen):
         if action == "divergence":
             return opened is not None and opened.verdict.divergence is not None
         if action == "what_if":
-            return opened is not None and not opened.travels and len(self._answers()) > 0
+            return opened is not None and self._answered(opened)
         if action == "unwatch":
             return self._watch_here() is not None
         return super().check_action(action, parameters)
+
+    def _answered(self, opened: Opened) -> bool:
+        """Whether the frame has an answer that can be replaced."""
+        from .replay_what_if import answers_at
+
+        number = self._under_cursor()
+        return not opened.travels and number is not None and bool(answers_at(opened, number))
+
+    def _under_cursor(self) -> int | None:
+        """The frame under the cursor, which may be a key ahead of the one that is shown."""
+        row = self._frames.list.current_id
+        return int(row) if row is not None and row.isdigit() else None
 
     def action_frame(self, by: int) -> None:
         opened, seen = self._opened, self._seen
@@ -377,7 +333,7 @@ class ReplayScreen(WorkbenchScreen):
         self._show_frame(max(0, min(target, len(opened.frames) - (0 if opened.ending else 1))))
 
     def action_step(self, by: int) -> None:
-        self._move(lambda debugger: debugger.step() if by > 0 else debugger.step_back())
+        self._mover.move(lambda debugger: debugger.step() if by > 0 else debugger.step_back())
 
     def action_run_to(self, by: int) -> None:
         lines = sorted(self._breakpoints)
@@ -387,12 +343,12 @@ class ReplayScreen(WorkbenchScreen):
                 title="There is no breakpoint",
             )
             return
-        self._move(lambda debugger: debugger.run_to(lines) if by > 0 else debugger.run_back_to(lines))
+        self._mover.move(lambda debugger: debugger.run_to(lines) if by > 0 else debugger.run_back_to(lines))
 
     @work(group="run", exit_on_error=False)
     async def action_breakpoint(self) -> None:
         """Set a breakpoint on the line under the source's cursor, or where the next statement is; or clear it."""
-        traveller, at = self._traveller, self._code.list.current_id
+        traveller, at = self._mover.traveller, self._code.list.current_id
         if traveller is None or at is None:
             return
         line = await traveller.breakable(int(at))
@@ -410,7 +366,7 @@ class ReplayScreen(WorkbenchScreen):
     async def action_watch(self) -> None:
         from .author_dialogs import NameDialog
 
-        traveller = self._traveller
+        traveller = self._mover.traveller
         text = await self.app.push_screen_wait(
             NameDialog(
                 "",
@@ -420,7 +376,7 @@ class ReplayScreen(WorkbenchScreen):
         )
         if text and traveller is not None and text not in traveller.watches:
             traveller.watches.append(text)
-            self._move(_stay, stays=True)
+            self._mover.move(stay, stays=True)
 
     def _watch_here(self) -> str | None:
         rows, index = self._sight.list.rows, self._sight.list.current_index
@@ -428,10 +384,10 @@ class ReplayScreen(WorkbenchScreen):
 
     def action_unwatch(self) -> None:
         """Take the watch under the cursor away."""
-        text, traveller = self._watch_here(), self._traveller
+        text, traveller = self._watch_here(), self._mover.traveller
         if text is not None and traveller is not None:
             traveller.watches.remove(text)
-            self._move(_stay, stays=True)
+            self._mover.move(stay, stays=True)
 
     @work(group="dialog", exit_on_error=False)
     async def action_go_to(self) -> None:
@@ -464,9 +420,9 @@ class ReplayScreen(WorkbenchScreen):
                 return
             self._show_frame(number)
         elif sign == "#":
-            self._move(lambda debugger: debugger.go_to_statement(number))
+            self._mover.move(lambda debugger: debugger.go_to_statement(number))
         else:
-            self._move(lambda debugger: debugger.run_to([number]))
+            self._mover.move(lambda debugger: debugger.run_to([number]))
 
     # Reading and asking what if
 
@@ -496,74 +452,11 @@ class ReplayScreen(WorkbenchScreen):
             self._show_frame(min(found.frame, len(opened.frames) - 1))
             self.app.push_screen(DivergenceScreen(found, opened.bundle.script))
 
-    def _answers(self) -> list[tuple[str, Any]]:
-        """Steps with a recorded answer of an Agent that the frame holds or asks for, each with its output."""
-        opened, number = self._opened, self._frame
-        if opened is None or opened.view is None or number is None:
-            return []
-        return [
-            (step.step_id, step.output)
-            for step in opened.view.steps
-            if step.agent_ref is not None
-            and step.response_frame is not None
-            and number in (step.request_frame, step.response_frame)
-        ]
-
     @work(group="act", exit_on_error=False)
     async def action_what_if(self) -> None:
         """Edit a recorded answer, say where the run would first differ, and launch it as a new run."""
-        from ...forking import prepare_fork
-        from .author_dialogs import Picker
-        from .dialogs import Answer, Dialog
-        from .replay_dialogs import ReplyDialog
+        from .replay_what_if import what_if
 
-        opened, number, answers = self._opened, self._frame, self._answers()
-        if opened is None or number is None or not answers:
-            return
-        which: int | None = 0
-        if len(answers) > 1:
-            choices = [(step, f"answered in frame {number}") for step, _ in answers]
-            which = await self.app.push_screen_wait(Picker("Whose answer?", choices))
-        if which is None:
-            return
-        step, output = answers[which]
-        given = await self.app.push_screen_wait(ReplyDialog(step, number, output, unicode=self.unicode))
-        if given is None:
-            return
-        async with self.busy("replaying to the first difference"):
-            fork = await prepare_fork(opened.bundle, at=number, step=step, reply=given[0])
-        found = fork.verdict.divergence
-        if found is None:
-            differs = "It asks what was recorded, as far as that goes."
-        else:
-            where = words.place(found.line, found.column)
-            differs = f"It first asks something else at frame {found.frame}{f', {where}' if where else ''}."
-        text = "\n\n".join(
-            [
-                f"{opened.name} with another answer of {step}. {differs}",
-                "A new run is launched on stubs: recorded answers where it asks the same, the run's stub set for the "
-                f"rest. It names {opened.bundle.run_id} as its parent and inherits no approval.",
-                *fork.notes,
-            ]
-        )
-        answer = await self.app.push_screen_wait(
-            Dialog("Launch this run?", text, [Answer("keep", "Do not launch"), Answer("launch", "Launch")])
-        )
-        if answer != "launch":
-            return
-        async with self.busy("launching"):
-            outcome = await self.context.client.launch(fork.request)
-        self.workbench.notice(outcome.run_id, title="Launched")
-        self.workbench.show_run(outcome.run_id)
-
-
-async def _to_the_end(debugger: Debugger) -> None:
-    """Where the script waits for what the journal does not hold."""
-    if debugger.level == "statements":
-        await debugger.go_to_statement(debugger.statements + 1)
-    else:
-        await debugger.go_to_frame(len(debugger.frames) - 1)
-
-
-async def _stay(debugger: Debugger) -> None:
-    """Look again where one stands."""
+        number = self._under_cursor()
+        if self._opened is not None and number is not None:
+            await what_if(self, self._opened, number)
