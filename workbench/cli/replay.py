@@ -124,9 +124,10 @@ def replay(
 ) -> int:
     """Run a recorded script again, offline, and compare.
 
-    It is given the recorded answers, and what it asks is compared with what was recorded. Asks no Agent and changes nothing. Ends with 0 when the replay is complete or ends early, with 1 when it
-    diverged or the run cannot be read as a journal. On a terminal, without options, it opens the Replay screen. RUN is a run id, the beginning of one, a .wfrun file, or a
-    store file with one run.
+    It is given the recorded answers, and what it asks is compared with what was recorded. Asks no Agent and
+    changes nothing. Ends with 0 when the replay is complete or ends early, with 1 when it diverged or the run
+    cannot be read as a journal. On a terminal, without options, it opens the Replay screen. RUN is a run id, the
+    beginning of one, a .wfrun file, or a store file with one run.
     """
     from workbench.opening import open_run
     from workbench.scripts import read_script
