@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "show": "runs",
     "step": "runs",
     "log": "runs",
+    "compare": "compare",
     "review": "demo",
     "resume": "people",
     "decide": "people",

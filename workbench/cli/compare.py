@@ -1,0 +1,85 @@
+"""``compare``: two runs step by step."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import common, find_workspace, out, print_json
+from .exits import Exit
+from .runs import view_run
+
+if TYPE_CHECKING:
+    from workbench.comparing import StepPair
+    from workflows_core.journal.replay import Difference
+    from workflows_core.model import StepView
+
+    from .output import Output, Piece
+
+_VALUE_WIDTH = 60
+
+
+@click.command()
+@click.argument("run", nargs=2, metavar="RUN RUN")
+@common
+def compare(run: tuple[str, str], workspace: Path | None, as_json: bool) -> int:
+    """Compare two runs step by step.
+
+    Steps are paired by their stepId; status, input, output and time are compared. Each RUN is a run id or the
+    beginning of one.
+    """
+    from workbench.comparing import compare as compared
+    from workbench.comparing import comparison_document
+
+    space = find_workspace(workspace)
+    found = compared(view_run(space, run[0]), view_run(space, run[1]))
+    if as_json:
+        print_json(comparison_document(found))
+        return Exit.DONE
+    output = out()
+    for view in (found.first, found.second):
+        output.line(
+            (view.run_id, "title"), f"  {view.name}  {view.state.value}  script {view.script_hash[:7]}"
+        )
+    output.line("")
+    output.table([_row(pair) for pair in found.steps])
+    for pair in found.steps:
+        _differ(output, f"input of {pair.step_id}", pair.input)
+        _differ(output, f"output of {pair.step_id}", pair.output)
+    _differ(output, "args", found.args)
+    _differ(output, "result", found.result)
+    if found.same:
+        output.line("The runs are equal but for their times.")
+    elif not found.same_script:
+        output.line("The scripts differ.")
+    return Exit.DONE
+
+
+def _row(pair: StepPair) -> list[Piece]:
+    from workbench.comparing import seconds
+    from workbench.words import duration
+
+    def side(step: StepView | None) -> str:
+        if step is None:
+            return "no such step"
+        took = seconds(step)
+        return step.status.value if took is None else f"{step.status.value} {duration(round(took * 1e6))}"
+
+    return ["=" if pair.same else "*", pair.step_id, side(pair.first), side(pair.second)]
+
+
+def _differ(output: Output, what: str, found: Sequence[Difference]) -> None:
+    from workbench.inert import shorten
+
+    if not found:
+        return
+    output.line("")
+    output.line((f"{what} differs", "title"))
+    for item in found:
+        output.line(f"  {item.path or 'the whole'}")
+        for value in (item.recorded, item.now):
+            output.line("    " + shorten(json.dumps(value, ensure_ascii=False), _VALUE_WIDTH))
