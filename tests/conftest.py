@@ -1,14 +1,28 @@
-"""The option ``--soak``: with it, tests marked ``soak`` run too."""
+"""The option ``--soak``: with it, tests marked ``soak`` run too.
+
+In CI the property tests draw the same examples each time, so that a change is judged by what it changed; on a
+person's machine and under ``--soak`` they draw new ones.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", action="store_true", help="also run the tests marked soak, with their full counts"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("CI") and not config.getoption("--soak"):
+        settings.load_profile("ci")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
