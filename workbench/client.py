@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import msgspec
 
 from workflows_core import errors
-from workflows_core.errors import StoreError, StoreInUse, WorkflowError
+from workflows_core.errors import NotPermitted, StoreError, StoreInUse, WorkflowError
 from workflows_core.model import Artifact, Decision, Definition, RunState, RunSummary, RunView
 from workflows_core.store.lock import lock_path, owner_pid
 from workflows_core.store.reader import StoreReader
@@ -339,9 +339,21 @@ class Client:
         return _as(await self._control("host.reload", None, {"use": use}), ReloadResult)
 
     async def _control(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
-        """Apply a command in this process's engine, or post it to the owner's."""
+        """Apply a command in this process's engine, or post it to the owner's.
+
+        What the host refuses is NotPermitted from here as it is through the inbox.
+        """
         if self._host is None:
             return await self._post(kind, run_id, body)
+        from extension_api.agent_runs import AgentRunRefused
+
+        try:
+            return await self._apply(kind, run_id, body)
+        except AgentRunRefused as error:
+            raise NotPermitted(error.message, code=error.code) from None
+
+    async def _apply(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
+        assert self._host is not None
         if kind.startswith("host."):
             return dict(await self._call(self._host.control(kind, body, self._runs())))
         from workflows_core.engine.controls import apply

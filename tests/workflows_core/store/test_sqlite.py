@@ -247,3 +247,16 @@ async def test_controls_are_posted_read_and_settled_once(store: SqliteStore, pat
     assert settled is not None
     assert (settled.outcome, settled.detail, settled.settled_at) == ("applied", {"ok": True}, 5)
     await reader.close()
+
+
+def test_a_lock_file_that_a_full_disk_refuses_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.parent.mkdir(mode=0o700)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("workflows_core.store.lock.os.pwrite", full)
+    with pytest.raises(StoreFailed, match=r"lock file .* cannot be written: No space left"):
+        SqliteStore(path)
+    monkeypatch.undo()
+    SqliteStore(path).close()
