@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from textual.keys import Keys, _character_to_key
 
-from .keymap import BY_ID, CHAINS, Key, rows
+from .keymap import BY_ID, CHAINS, rows
+from .keys.row import Key
 
 #: Keys that terminals send as backspace, tab, line feed and carriage return.
 UNUSABLE: Final = frozenset({"ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m"})
