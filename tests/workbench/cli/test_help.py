@@ -147,6 +147,17 @@ def test_version(command: Command) -> None:
     assert re.fullmatch(r"workbench \d+\.\d+\.\d+\n", command("--version").out)
 
 
+def test_the_package_runs_as_a_module(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench", "runs", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    assert json.loads(done.stdout) == {"runs": []}
+
+
 def test_without_a_terminal_the_application_says_what_to_do(command: Command) -> None:
     result = command()
     assert result.status == 2
