@@ -20,10 +20,8 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/workbench demo
 
-# A test that fails is run again, twice at most, and counted as R in the report: real processes, terminals and
-# pictures race on a loaded machine. What is wrong fails three times.
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -q --reruns 2
+	$(BIN)/python -m pytest -n 2 -q
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -38,6 +36,7 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
 
+# Everything that make test runs, and the full counts of the reliability demands; about an hour on two cores.
 soak: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -q -m 'soak or not soak' --soak
 

@@ -10,7 +10,18 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from workflows_core.model import Cause, Decision, LogLine, RunSummary, RunView, StepKind, StepView, Wait, iso
+from workflows_core.model import (
+    Attestation,
+    Cause,
+    Decision,
+    LogLine,
+    RunSummary,
+    RunView,
+    StepKind,
+    StepView,
+    Wait,
+    iso,
+)
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -80,6 +91,7 @@ def step_document(step: StepView) -> dict[str, Any]:
             "media_type": captured.get("mediaType"),
             "size": captured.get("size"),
             "sha256": captured.get("sha256"),
+            "late": step.late,
         }
     return document
 
@@ -119,6 +131,21 @@ def receipt_document(decision: Decision) -> dict[str, Any]:
         "actor": dict(decision.actor),
         "review": dict(decision.review),
         "decided_at": iso(decision.decided_at),
+    }
+
+
+def attestation_document(attestation: Attestation) -> dict[str, Any]:
+    """What a person attested of a step; ``settles`` is false where a second reviewer is still needed."""
+    return {
+        "run_id": attestation.run_id,
+        "step_id": attestation.step_id,
+        "attempt": attestation.attempt,
+        "outcome": attestation.outcome,
+        "reason": attestation.reason,
+        "evidence_hash": attestation.evidence_hash,
+        "actor": dict(attestation.actor),
+        "settles": attestation.settles,
+        "attested_at": iso(attestation.attested_at),
     }
 
 

@@ -7,7 +7,6 @@ the result on condition of the record's revision. Times are microseconds since t
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from .clock import now as now
 from .errors import Conflict
 from .limits import Limits
 
@@ -161,6 +161,10 @@ class Wait(msgspec.Struct, frozen=True):
     expires_at: int | None
 
 
+#: The code of the cause that stands in for the part of a record that was damaged in the store.
+RECORD_DAMAGED: Final = "record_damaged"
+
+
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The stored row of a run. ``revision`` rises by one with each write of the row."""
 
@@ -296,6 +300,8 @@ class StepView(msgspec.Struct, frozen=True, kw_only=True):
     readmitted: int = 0
     #: A confirmed result that no response frame has delivered yet.
     undelivered: Mapping[str, Any] | None = None
+    #: Of a capture: whether its file was read after a recovery, and not when the script asked for it.
+    late: bool = False
 
     @property
     def unsettled(self) -> bool:
@@ -318,7 +324,7 @@ class LogLine(msgspec.Struct, frozen=True):
     frame: int
 
 
-class FrameView(msgspec.Struct, frozen=True):
+class FrameView(msgspec.Struct, frozen=True, gc=False):
     """One journal frame in a form for lists. ``summary`` is one line; ``body`` the canonical JSON text."""
 
     number: int
@@ -361,8 +367,12 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     receipts: tuple[Decision, ...] = ()
 
 
-class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of a run list: the record without its journal."""
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One row of a run list: the record without its journal.
+
+    Ten thousand of them, or of frames, are nothing that Python's collector has to walk through: both hold plain
+    values, which no cycle goes through.
+    """
 
     run_id: str
     name: str
@@ -381,11 +391,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     last_progress: int
     cancel_requested: bool
     revision: int
-
-
-def now() -> int:
-    """Wall-clock time in microseconds since the epoch."""
-    return time.time_ns() // 1000
 
 
 def iso(at: int | None) -> str | None:

@@ -1,29 +1,22 @@
 """The execution budget of a run and the deadline of its wait.
 
-Inside a process time is boot time, which counts time asleep where the system has such a clock. Across
-restarts the record keeps what was used and since when it has been running, in wall-clock microseconds:
+Inside a process time is boot time (see clock.py). Across restarts the record keeps what was used and since when
+it has been running, in microseconds since the epoch:
 a crash during execution consumes the time until someone recovers, a wait for a person consumes none.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
-from ..model import RunRecord, now
-
-
-def boot_time() -> float:
-    """Seconds since boot with time asleep included, where the system has such a clock."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+from ..clock import boot_time, now
+from ..model import RunRecord
 
 
 def used_by(record: RunRecord, at: int) -> int:
-    """Microseconds of the execution budget that a record has used at wall-clock time ``at``."""
+    """Microseconds of the execution budget that a record has used at time ``at``."""
     if record.active_since is None:
         return record.used
     return record.used + max(0, at - record.active_since)

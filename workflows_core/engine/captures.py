@@ -25,7 +25,9 @@ logger = logging.getLogger(__name__)
 class CaptureCall:
     """One captureArtifact() call and, once its task has ended, what became of it."""
 
-    __slots__ = ("call_id", "capture", "outcome", "path", "position", "source_step_id", "step_id", "task")
+    __slots__ = (
+        "call_id", "capture", "late", "outcome", "path", "position", "source_step_id", "step_id", "task",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,6 +42,8 @@ class CaptureCall:
         self.source_step_id = source_step_id
         self.path = path
         self.position = position
+        #: Whether the call is taken up by a recovery, so that the file is not read when it was asked for.
+        self.late = False
         self.capture: Capture | None = None
         self.outcome: Outcome | None = None
         self.task: Any = None

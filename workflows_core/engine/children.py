@@ -279,6 +279,14 @@ class Child:
             return
         self.finish(view)
 
+    @property
+    def asks_person(self) -> bool:
+        """Whether the child waits for a person to type its answer."""
+        view = self.view
+        return (
+            self.phase is Phase.KNOWN and view is not None and view.badge == "manual" and view.status.active
+        )
+
     def mark_uncertain(self, why: str) -> None:
         self.outcome = _uncertain(why)
         self.phase = Phase.DONE
@@ -368,4 +376,4 @@ def outcome_of(view: AgentRunView) -> Outcome:
             code=view.error_code or codes[view.status],
             message=view.error_message or f"the Agent run ended as {view.status.value}",
         )
-    return _uncertain("the host does not know how it ended")
+    return _uncertain(view.error_message or "the host does not know how it ended")

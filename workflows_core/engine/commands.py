@@ -20,10 +20,12 @@ from ..errors import (
     Incompatible,
     NotFound,
     NotPermitted,
+    StoreError,
 )
 from ..journal.frames import (
     ChildNote,
 )
+from ..journal.view import reduce_journal
 from ..model import (
     DELETABLE,
     Decision,
@@ -37,14 +39,16 @@ from ..model import (
     transition,
 )
 from ..store.base import Batch
+from ..store.queries import orphaned
 from . import definitions
-from .budget import resumed
+from .budget import resumed, suspended
 from .calls import changed_configuration
 from .captures import chunk, intact
+from .evidence import Evidence
 from .keeper import RunKeeper
-from .reconciliation import ReconcileRequest, reconcile
+from .reconciliation import ReconcileRequest, evidence, reconcile
 from .recovery import Preview, incompatibilities, preview, script_of
-from .requests import Outcome
+from .requests import Kept, Outcome, same_owner
 from .supervisor import StopKind, Supervisor
 from .waits import (
     DecideRequest,
@@ -60,6 +64,8 @@ from .writer import RunWriter
 logger = logging.getLogger(__name__)
 
 REPLAY_WATCH_SECONDS: Final = 0.005
+#: Steps of giving bytes back after one command: 1 GiB.
+GIVE_BACK_STEPS: Final = 1_024
 
 
 class RunCommands(RunKeeper):
@@ -70,7 +76,7 @@ class RunCommands(RunKeeper):
 
         Returns once the cancel is recorded. The rest goes on without the caller.
         """
-        record = self._owned_record(run_id, runs)
+        record = self._cancellable(run_id, runs)
         if record.state.final:
             return Outcome("applied", f"run {run_id} is already {record.state.value}", (run_id,))
         supervisor = self._supervisors.get(run_id)
@@ -93,6 +99,15 @@ class RunCommands(RunKeeper):
             )
         self._spawn(self._finish_cancel(run_id, runs))
         return Outcome("recorded", f"cancelling run {run_id}; its Agents are being observed", (run_id,))
+
+    def _cancellable(self, run_id: str, runs: AgentRuns) -> RunRecord:
+        """The caller's run. Where authentication is disabled there is one caller, whoever launched the run before."""
+        if runs.session.mode != "disabled":
+            return self._owned_record(run_id, runs)
+        record = self.store.load(run_id)
+        if record is None:
+            raise NotFound(f"there is no run {run_id}")
+        return record
 
     async def resume(self, run_id: str, step_id: str, attempt: int, runs: AgentRuns) -> Outcome:
         """Let a pause go on. A run whose owner is gone is recovered first; nothing is consumed before then."""
@@ -125,6 +140,7 @@ class RunCommands(RunKeeper):
                 "look at it again"
             )
         if record.state is RunState.RECOVERABLE and request.decision == "reject":
+            _check_configuration(record, runs)
             notes = {request.step_id: ChildNote(status=StepStatus.REJECTED, finished_at=now())}
             writer = self._reopen(record)
             cause = rejected_cause(decision, (step.line, step.column) if step.line and step.column else None)
@@ -136,8 +152,7 @@ class RunCommands(RunKeeper):
     async def _apply_decision(self, record: RunRecord, decision: Decision, runs: AgentRuns) -> str:
         """Give a decision to the run's supervisor, recovering the run first where nobody owns it."""
         run_id = record.run_id
-        if runs.configuration_revision(record.options) != record.configuration_revision:
-            raise Conflict(f"{changed_configuration(record, runs)}. Restore it, or launch a new run")
+        _check_configuration(record, runs)
         said = ""
         if record.state is RunState.RECOVERABLE:
             await self.recover(run_id, runs)
@@ -169,12 +184,14 @@ class RunCommands(RunKeeper):
         store = self.store
         frames, marks = store.journal(run_id)
         script = script_of(record, store)
-        reasons = incompatibilities(record, frames, script, self.config, runs)
+        reasons = incompatibilities(record, frames, marks, script, self.config, runs)
         if reasons or script is None:
             raise Incompatible(f"run {run_id} cannot be recovered: {'; '.join(reasons)}")
         self._check_active(store, record.owner)
         writer = RunWriter.reopened(record, store, self._changed, frames, marks)
-        writer.write(Event.RECOVER, cause=None, owner_incarnation=store.incarnation, **resumed(record))
+        # A run that is recovered to wait on spends no budget; one whose wait was answered goes on with the answer.
+        budget = resumed(record) if record.waiting is None else suspended(record)
+        writer.write(Event.RECOVER, cause=None, owner_incarnation=store.incarnation, **budget)
         args = jsontext.encode(jsontext.parse(frames[0].body, "frame 0")["args"])
         self._supervise(
             Supervisor(
@@ -190,7 +207,10 @@ class RunCommands(RunKeeper):
 
     async def preview(self, run_id: str, runs: AgentRuns) -> Preview:
         """What ``recover`` would do now, by a dry replay in a real worker. Changes nothing."""
-        return await preview(self._owned_record(run_id, runs), self.store, self.config, runs)
+        record = self._owned_record(run_id, runs)
+        if record.state.owned and run_id not in self._supervisors:
+            record = orphaned(record, self.store.owner_pid_of(record.owner_incarnation))
+        return await preview(record, self.store, self.config, runs)
 
     async def reconcile(self, request: ReconcileRequest, runs: AgentRuns) -> Outcome:
         """Record what a person attests of an uncertain step, and its effect, in one transaction."""
@@ -200,7 +220,12 @@ class RunCommands(RunKeeper):
         )
         if released:
             self._slots.give_back()
-        return msgspec.structs.replace(outcome, run_ids=(request.run_id,))
+        return outcome
+
+    async def evidence(self, run_id: str, step_id: str, runs: AgentRuns) -> Evidence:
+        """What is known now of an uncertain step: what a person is to be shown before they attest."""
+        record = self._owned_record(run_id, runs)
+        return await evidence(record, step_id, self.store, runs, reviewers=self.config.reviewers)
 
     # The library and captured files.
 
@@ -238,42 +263,100 @@ class RunCommands(RunKeeper):
         return {"data": base64.b64encode(data).decode("ascii"), "next_offset": following}
 
     async def delete(self, run_id: str, runs: AgentRuns) -> Outcome:
-        """Delete a final or interrupted run without unsettled steps; a tombstone stays."""
-        record = self._owned_record(run_id, runs)
-        if record.state not in DELETABLE:
-            raise Conflict(
-                f"run {run_id} is {record.state.value.replace('_', ' ')}; "
-                "only a final or interrupted run can be deleted. Cancel it first"
-            )
-        view = await self.inspect(run_id, runs)
-        unsettled = [
-            step.step_id
-            for step in view.steps
-            if step.kind is StepKind.AGENT
-            and step.status in (StepStatus.UNCERTAIN, StepStatus.RUNNING, StepStatus.WAITING)
-        ]
-        if unsettled:
-            raise Conflict(
-                f"run {run_id} has steps whose outcome is not known: {', '.join(unsettled)}. "
-                "Cancel the run, or settle them first"
-            )
-        self.store.delete_run(record, now())
-        self._changed(run_id)
+        """Delete a final or interrupted run without unsettled steps, and give its bytes back; a tombstone stays.
+
+        Of a run that is deleted already what the host still keeps is deleted.
+        """
+        outcome = await self._delete(run_id, runs)
+        await self._give_back()
+        return outcome
+
+    async def _delete(self, run_id: str, runs: AgentRuns) -> Outcome:
+        gone = self.store.tombstone(run_id)
+        if gone is None:
+            record = self._owned_record(run_id, runs)
+            self._check_deletable(record)
+            self.store.delete_run(record, now())
+            self._changed(run_id)
+        else:
+            same_owner(gone.owner, runs.principal.user_id, runs.principal.is_admin)
         try:
             await runs.delete_runs(run_id)
         except AgentRunRefused as error:
             logger.warning("the host kept its child runs of %s: %s", run_id, error.message)
         return Outcome("applied", f"run {run_id} was deleted", (run_id,))
 
+    def _check_deletable(self, record: RunRecord) -> None:
+        if record.state not in DELETABLE:
+            raise Conflict(
+                f"run {record.run_id} is {record.state.value.replace('_', ' ')}; "
+                "only a final or interrupted run can be deleted. Cancel it first"
+            )
+        unsettled = self._unsettled(record)
+        if unsettled:
+            raise Conflict(
+                f"run {record.run_id} has steps whose outcome is not known: {', '.join(unsettled)}. "
+                "Cancel the run, or settle them first"
+            )
+
+    def _unsettled(self, record: RunRecord) -> list[str]:
+        """The steps whose outcome is not known; of a journal that cannot be read, which has no steps, none."""
+        try:
+            steps = reduce_journal("", *self.store.journal(record.run_id)).view(record).steps
+        except StoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a damaged journal holds, its run can be deleted
+            logger.warning("the journal of %s cannot be read: %s", record.run_id, type(error).__name__)
+            return []
+        # What was attested of a run that has ended is the last word about its step.
+        settled = {
+            (item.step_id, item.attempt)
+            for item in (self.store.attestations(record.run_id) if record.state.final else ())
+            if item.settles
+        }
+        return [
+            step.step_id
+            for step in steps
+            if step.kind is StepKind.AGENT
+            and step.status in (StepStatus.UNCERTAIN, StepStatus.RUNNING, StepStatus.WAITING)
+            and (step.step_id, step.attempt) not in settled
+        ]
+
+    async def _give_back(self) -> None:
+        """Give the bytes of what was deleted back to the file system, in steps. What is left, the next one does."""
+        steps = 0
+        try:
+            while steps < GIVE_BACK_STEPS and self.store.give_back(rewrite=not self._supervisors):
+                steps += 1
+                await asyncio.sleep(0)
+        except StoreError as error:
+            logger.warning("the bytes of deleted runs were not given back: %s", error)
+
     async def delete_older_than(self, before: int, runs: AgentRuns) -> Outcome:
-        """Delete the caller's final runs created before ``before`` (microseconds since the epoch)."""
-        gone = []
+        """Delete the caller's final runs created before ``before`` (microseconds since the epoch).
+
+        Those that cannot be deleted are kept, and the outcome says why.
+        """
+        gone: list[str] = []
+        kept: list[Kept] = []
         for record in self.store.older_than(runs.principal.user_id, before):
             try:
-                await self.delete(record.run_id, runs)
+                await self._delete(record.run_id, runs)
             except Conflict as error:
-                logger.info("kept %s: %s", record.run_id, error)
+                kept.append(Kept(record.run_id, error.message))
                 continue
             gone.append(record.run_id)
-        noun = "run was" if len(gone) == 1 else "runs were"
-        return Outcome("applied", f"{len(gone)} {noun} deleted", tuple(gone))
+        await self._give_back()
+        message = f"{len(gone)} {'run was' if len(gone) == 1 else 'runs were'} deleted"
+        if kept:
+            message += f", {len(kept)} {'was' if len(kept) == 1 else 'were'} kept"
+        return Outcome("applied", message, tuple(gone), tuple(kept))
+
+
+def _check_configuration(record: RunRecord, runs: AgentRuns) -> None:
+    """Raise Conflict where a decision would be made under another configuration than the run's."""
+    if runs.configuration_revision(record.options) != record.configuration_revision:
+        raise Conflict(
+            f"{changed_configuration(record, runs)}. Restore it, or go on in a new run: "
+            f"workbench fork {record.run_id}"
+        )

@@ -111,7 +111,18 @@ def _preview(
 def _reconcile(
     service: WorkflowService, run_id: str, body: Mapping[str, Any], runs: AgentRuns
 ) -> Awaitable[Any]:
-    return service.reconcile(_read({**body, "run_id": run_id}, ReconcileRequest), runs)
+    request = _read({**body, "run_id": run_id}, ReconcileRequest)
+    if request.evidence_hash is None:
+        raise UsageError(
+            "an attestation names the evidence that it was made upon; this command is of an older version"
+        )
+    return service.reconcile(request, runs)
+
+
+def _evidence(
+    service: WorkflowService, run_id: str, body: Mapping[str, Any], runs: AgentRuns
+) -> Awaitable[Any]:
+    return service.evidence(run_id, _read(body, _Step).step_id, runs)
 
 
 def _save(service: WorkflowService, run_id: str, body: Mapping[str, Any], runs: AgentRuns) -> Awaitable[Any]:
@@ -129,6 +140,7 @@ _HANDLERS: Mapping[str, Handler] = {
     "recover": _recover,
     "preview": _preview,
     "reconcile": _reconcile,
+    "evidence": _evidence,
     "save": _save,
 }
 

@@ -10,6 +10,7 @@ from ..errors import Conflict, LimitExceeded, NotFound, QuotaReached, UsageError
 from ..model import Definition, now
 from ..script.source import prove_function_body, script_bytes, script_hash
 from ..store.base import WorkflowStore
+from ..store.rows import check_saved
 
 NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_. -]{{0,{limits.NAME_LENGTH - 1}}}")
 
@@ -32,6 +33,7 @@ def save(store: WorkflowStore, owner: str, name: str, script: str) -> Definition
     saved = store.definitions(owner)
     for known in saved:
         if (known.name, known.version) == (name, version):
+            store.save_definition(known, script)  # its script may have been damaged in the store
             return known
     if len(saved) >= limits.VERSIONS_PER_OWNER:
         raise QuotaReached(f"{limits.VERSIONS_PER_OWNER} versions are saved, which is the limit")
@@ -54,4 +56,6 @@ def load(store: WorkflowStore, owner: str, name: str, version: str) -> tuple[Def
         raise NotFound(f"there is no saved version {name}@{version[:12]}; 'workbench library' lists them")
     if len(found) > 1:
         raise Conflict(f"more than one version of {name} starts with {version}; give more of the hash")
-    return found[0], store.script(found[0].version)
+    script = store.script(found[0].version)
+    check_saved(found[0], script.encode("utf-8"))
+    return found[0], script

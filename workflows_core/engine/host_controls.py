@@ -17,6 +17,11 @@ PREFIX: Final = "host."
 
 @dataclass(frozen=True)
 class HostControls:
-    """``apply(kind, body, session)`` returns a JSON object, or raises an error of the tree."""
+    """``apply(kind, body, session)`` returns a JSON object, or raises an error of the tree.
+
+    ``only_look``: this owner is here to be asked. It applies no control, settles nothing that an earlier owner
+    left, and leaves the store as it is.
+    """
 
     apply: Callable[[str, Mapping[str, Any], AgentRuns], Awaitable[Mapping[str, Any]]]
+    only_look: bool = False

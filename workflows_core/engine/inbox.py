@@ -13,6 +13,7 @@ from ..errors import StoreError, UsageError, WorkflowError
 from ..model import now
 from ..store.base import InboxRow, WorkflowStore
 from ..store.rows import UNREADABLE
+from .answering import applying
 from .controls import apply
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Inbox:
 
     async def _settle(self, row: InboxRow) -> None:
         try:
-            detail = await self._apply(row)
+            with applying(row.id):
+                detail = await self._apply(row)
             outcome = "applied"
         except AgentRunRefused as error:
             outcome, detail = "refused", {"error": {"type": "NotPermitted", "message": error.message}}

@@ -24,11 +24,12 @@ from ..errors import (
 )
 from ..journal.frames import (
     JournalBroken,
-    verify_chain,
+    verify_journal,
 )
-from ..journal.view import reduce_journal, summary
+from ..journal.view import damaged_cause, reduce_journal, summary
 from ..limits import LISTED_RUNS, EngineConfig
 from ..model import (
+    RECORD_DAMAGED,
     Cause,
     Event,
     RunRecord,
@@ -43,6 +44,7 @@ from ..store.sqlite import SqliteStore
 from .children import Slots
 from .host_controls import HostControls
 from .observing import cancel_without_owner
+from .recovery import script_of
 from .requests import same_owner
 from .supervisor import Supervisor
 from .writer import RunWriter
@@ -96,6 +98,13 @@ class RunKeeper:
 
     def _check_active(self, store: WorkflowStore, owner: str) -> None:
         limit = self.config.limits
+        places = self._slots.total
+        if self._slots.used >= places and store.count_uncertain_places() >= places:
+            raise QuotaReached(
+                f"every place for an Agent call is taken ({places}, the limit global_concurrency) by calls whose "
+                "outcome is uncertain, so no other can start. Settle one first: 'workbench runs' lists the runs "
+                "that need reconciliation"
+            )
         if store.count_active() >= limit.max_workflows:
             raise QuotaReached(
                 f"{limit.max_workflows} runs are active, which is the limit max_workflows. "
@@ -159,13 +168,14 @@ class RunKeeper:
                 await asyncio.sleep(RETRY_SECONDS)
 
     def _write_orphan(self, store: WorkflowStore, record: RunRecord, cause: Cause | None) -> None:
-        frames, _ = store.journal(record.run_id)
         try:
-            verify_chain(frames)
-            usable = bool(frames)
+            verify_journal(*store.journal(record.run_id))
+            usable = True
         except JournalBroken as error:
             usable = False
-            cause = Cause("journal_broken", f"its journal is damaged and cannot be replayed: {error}")
+            cause = damaged_cause(str(error))
+        if record.cause is not None and record.cause.code == RECORD_DAMAGED:
+            usable, cause = False, record.cause
         changed = msgspec.structs.replace(
             record,
             state=transition(record.state, Event.OWNER_GONE if usable else Event.OWNER_GONE_UNUSABLE),
@@ -183,7 +193,7 @@ class RunKeeper:
     async def inspect(self, run_id: str, runs: AgentRuns) -> RunView:
         """The whole view of one run of the caller."""
         record = self._owned_record(run_id, runs)
-        script = self.store.script(record.script_hash)
+        script = script_of(record, self.store) or ""
         receipts = self.store.decisions(run_id)
         return reduce_journal(script, *self.store.journal(run_id)).view(record, receipts)
 

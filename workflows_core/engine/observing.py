@@ -7,7 +7,7 @@ from collections.abc import Callable
 from extension_api.agent_runs import AgentRuns
 
 from ..journal.view import reduce_journal
-from ..model import Cause, Event, StepKind, StepStatus
+from ..model import Cause, Event, RunRecord, StepKind, StepStatus, StepView
 from ..store.base import WorkflowStore
 from .budget import suspended
 from .calls import agent_request
@@ -34,16 +34,22 @@ async def cancel_without_owner(
     if record is None or record.state.final:
         return 0
     frames, marks = store.journal(run_id)
-    children: list[Child] = []
-    for step in reduce_journal("", frames, marks).view(record).steps:
-        if step.kind is not StepKind.AGENT or step.status not in _OPEN:
-            continue
-        position = (step.line, step.column) if step.line and step.column else None
-        whole = {"task": step.input, "artifacts": []}
-        request = agent_request(record, step.step_id, step.agent_ref or "", whole, step.readmitted)
-        child = Child(0, position, request, step.attempt)
-        child.phase = Phase.KNOWN
-        children.append(child)
+    reducer = reduce_journal("", frames, marks)
+    steps = reducer.view(record).steps
+    children = [
+        _child(record, step) for step in steps if step.kind is StepKind.AGENT and step.status in _OPEN
+    ]
+    if reducer.damage is not None or not frames:
+        # What was started stands in the intents as well, also where its call cannot be read any more.
+        seen = {step.step_id for step in steps}
+        children += [
+            _child(
+                record,
+                StepView(step_id=name, kind=StepKind.AGENT, attempt=attempt, status=StepStatus.RUNNING),
+            )
+            for name, attempt in store.admissions(run_id)
+            if name not in seen
+        ]
     for child in children:
         await _observe(child, runs)
     uncertain = [c for c in children if c.outcome is None or c.outcome.kind is OutcomeKind.UNCERTAIN]
@@ -58,6 +64,15 @@ async def cancel_without_owner(
     else:
         writer.finish(Event.CANCEL, cancelled_cause(), notes=notes, **suspended(record))
     return len(uncertain)
+
+
+def _child(record: RunRecord, step: StepView) -> Child:
+    position = (step.line, step.column) if step.line and step.column else None
+    whole = {"task": step.input, "artifacts": []}
+    request = agent_request(record, step.step_id, step.agent_ref or "", whole, step.readmitted)
+    child = Child(0, position, request, step.attempt)
+    child.phase = Phase.KNOWN
+    return child
 
 
 async def _observe(child: Child, runs: AgentRuns) -> None:

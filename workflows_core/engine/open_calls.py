@@ -18,13 +18,14 @@ from extension_api.agent_runs import AgentRunRefused, AgentRunRequest, AgentRuns
 from .. import jsontext, limits
 from ..errors import UsageError
 from ..journal.frames import ChildNote, Frame, FrameKind, Side, pack_results
-from ..journal.references import expander
+from ..journal.references import Find, expander
 from ..journal.replay import expanded
-from ..model import Capture, RunRecord, StepKind, StepStatus, StepView, now
+from ..model import Capture, RunRecord, StepKind, StepStatus, now
 from ..worker.process import Turn
 from .calls import CallReader, Fault, agent_request, changed_configuration
 from .captures import CaptureCall, ReadCall, intact, read_reference
 from .children import Child, Outcome, OutcomeKind, Phase, Slots
+from .taking_up import TakenUp
 from .waits import WaitCall
 from .writer import RunWriter
 
@@ -75,8 +76,13 @@ class OpenCalls:
         )
         self._children: dict[int, Child] = {}
         self._captures: dict[int, CaptureCall] = {}
+        #: What the next response says of captures that ran after a recovery only.
+        self._late: dict[str, ChildNote] = {}
         self._queue: list[Child] = []
+        #: Children of an earlier owner that the host has not answered for.
+        self._rejoining: list[Child] = []
         self._active = 0
+        self._concurrency = writer.record.limits.concurrency
         self._ready: list[Answer] = []
         #: Turns a committed response body into the one that JavaScript is given.
         self.expand = expander(self._find)
@@ -89,6 +95,19 @@ class OpenCalls:
     def open(self) -> bool:
         """Whether any call waits for its answer, those waits for a person excepted."""
         return bool(self._children or self._captures or self._ready)
+
+    @property
+    def only_people(self) -> bool:
+        """Whether nothing goes on but calls that people answer (badge ``manual``), and calls behind those."""
+        started = [child for child in self._children.values() if child.phase is not Phase.QUEUED]
+        if not started or self._captures or (self._queue and self._active < self._concurrency):
+            return False
+        return all(child.asks_person for child in started)
+
+    @property
+    def without_place(self) -> str:
+        """The names of the calls that wait for a place."""
+        return ", ".join(child.step_id for child in self._queue)
 
     @property
     def child_names(self) -> str:
@@ -124,7 +143,7 @@ class OpenCalls:
                 elif isinstance(asked, CaptureCall):
                     captures.append(asked)
                 elif isinstance(asked, ReadCall):
-                    ready.append(self._read(asked))
+                    ready.append(read_answer(asked, self._find))
                 elif isinstance(asked, WaitCall):
                     wait = asked
                 elif asked is not None:
@@ -170,8 +189,10 @@ class OpenCalls:
         Their admission intents belong into the next commit; they are admitted after it.
         """
         reserved: list[Child] = []
-        record = self._writer.record
-        while self._queue and self._active < record.limits.concurrency:
+        self._rejoining = [child for child in self._rejoining if child.phase is Phase.ADMITTING]
+        if self._rejoining:
+            return reserved  # Nothing new is started before it is known that nothing is uncertain.
+        while self._queue and self._active < self._concurrency:
             child = self._queue[0]
             refusal = self._refusal(child)
             if refusal is not None:
@@ -196,7 +217,7 @@ class OpenCalls:
                 raise Fault(
                     "configuration_changed",
                     f"{changed_configuration(record, self._runs)}, so {child.step_id} was not started. "
-                    "Launch a new run, or restore the configuration",
+                    f"What is recorded is kept; a new run goes on from it: workbench fork {record.run_id}",
                     child.position,
                 )
             self._runs.authorize(child.agent_ref)
@@ -220,23 +241,6 @@ class OpenCalls:
         for call in captures:
             child_run_id = self.reader.completed[call.source_step_id][1] or ""
             call.task = loop.create_task(call.run(self._writer.run_id, child_run_id, self._runs, self._poke))
-
-    def _read(self, call: ReadCall) -> Answer:
-        capture = self._find(call.artifact_version)
-        if capture is None:
-            outcome = Outcome(OutcomeKind.FAILED, code="unknown_artifact", message="its bytes are not kept")
-            return Answer(call.call_id, outcome)
-        if not intact(capture):
-            raise Fault(
-                "capture_damaged",
-                f"the kept bytes of version {capture.version[:7]} are not those that were captured",
-                call.position,
-            )
-        try:
-            reference = read_reference(capture, call.offset)
-        except UsageError as error:
-            return Answer(call.call_id, Outcome(OutcomeKind.FAILED, code="bad_offset", message=str(error)))
-        return Answer(call.call_id, Outcome(OutcomeKind.SUCCESS), reference=reference)
 
     def _find(self, version: str) -> Capture | None:
         return self._writer.store.capture(self._writer.run_id, version)
@@ -263,6 +267,8 @@ class OpenCalls:
                 raise Fault(call.outcome.code, f"{call.step_id}: {call.outcome.message}", call.position)
             self._check_captured(call)
             del self._captures[call.call_id]
+            if call.late:
+                self._late[call.step_id] = ChildNote(late=True)
             self._ready.append(
                 Answer(call.call_id, call.outcome, call.step_id, StepKind.CAPTURE, call.capture)
             )
@@ -283,7 +289,8 @@ class OpenCalls:
     def commit_known(self) -> bool:
         """Commit the ids of children that are known and not finished, with intents that found a place.
 
-        True where a queued call was refused meanwhile, so that there is an answer to give.
+        True where there is something to collect: a queued call was refused meanwhile, or one that was admitted
+        is final already.
         """
         notes = {
             child.step_id: child.note()
@@ -297,16 +304,23 @@ class OpenCalls:
             for child in self._children.values():
                 child.known_committed = child.known_committed or child.step_id in notes
             self._admit(reserved)
-        return self.ready
+        return self.ready or any(child.phase is Phase.DONE for child in reserved)
 
     def answer(self, wait: WaitCall, outcome: Outcome) -> None:
         """A person's decision is the answer to a wait."""
         self._ready.append(Answer(wait.call_id, outcome, wait.step_id, wait.kind))
 
     def respond(self) -> list[bytes]:
-        """Commit everything that has an outcome as one response batch; return what JavaScript is given."""
-        ready, self._ready = self._ready, []
-        notes: dict[str, ChildNote] = {}
+        """Commit everything that has an outcome as one response batch; return what JavaScript is given.
+
+        Raises Fault where the run must stop instead; then every outcome is still held, for ``stop`` to keep.
+        """
+        ready = tuple(self._ready)
+        bodies = pack_results([item.result() for item in ready], limits.FRAME_BYTES)
+        self._writer.check_journal(sum(len(body) for body in bodies))
+        reserved = self._reserve()
+        del self._ready[: len(ready)]
+        notes, self._late = self._late, {}
         for item in ready:
             child = self._children.pop(item.call_id, None)
             if child is not None:
@@ -317,9 +331,6 @@ class OpenCalls:
             if child.phase is Phase.KNOWN and not child.known_committed:
                 notes[child.step_id] = child.note()
                 child.known_committed = True
-        bodies = pack_results([item.result() for item in ready], limits.FRAME_BYTES)
-        self._writer.check_journal(sum(len(body) for body in bodies))
-        reserved = self._reserve()
         at = now()
         last = len(bodies) - 1
         side = Side(admitting=tuple(child.step_id for child in reserved), children=notes)
@@ -334,44 +345,37 @@ class OpenCalls:
 
     # Recovery.
 
-    def restore(self, call: Mapping[str, Any], step: StepView, position: tuple[int, int] | None) -> None:
+    def restore(self, taken: TakenUp, position: tuple[int, int] | None) -> None:
         """Take up a call that the journal holds without a response.
 
-        A kept result is answered at once; a step without an intent is queued; a known child is observed; an
+        What is known is answered at once; a step without an intent is queued; a known child is observed; an
         intent without a child id is asked for by its key. Nothing is admitted twice (invariant 4).
         """
-        if call["op"] == "capture":
-            capture = CaptureCall(call["id"], step.step_id, call["source_step_id"], call["path"], position)
-            self._captures[capture.call_id] = capture
-            self._start_captures([capture])
-            return
-        artifacts = [{"sha256": item, "version": item} for item in call.get("artifacts", ())]
-        whole = {"artifacts": artifacts, "task": call["task"]}
-        request = agent_request(
-            self._writer.record, step.step_id, str(call["agent_ref"]), whole, step.readmitted
-        )
-        child = Child(call["id"], position, request, step.attempt)
-        self._children[child.call_id] = child
-        if step.undelivered is not None:
-            outcome = Outcome(OutcomeKind.SUCCESS, value=step.undelivered)
-        elif step.status is StepStatus.FAILED and step.error is not None:
-            outcome = Outcome(OutcomeKind.FAILED, code=step.error.code, message=step.error.message)
-        elif step.status is StepStatus.QUEUED:
-            self._queue.append(child)
-            return
-        else:
-            self._slots.take()
-            self._hold_place(child)
-            child.phase = Phase.ADMITTING
-            child.task = asyncio.get_running_loop().create_task(child.rejoin(self._runs, self._poke))
-            return
-        child.outcome, child.phase, child.answered = outcome, Phase.DONE, True
-        self._ready.append(Answer(child.call_id, outcome, child.step_id, StepKind.AGENT))
-
-    def reread(self, call: Mapping[str, Any], position: tuple[int, int] | None) -> None:
-        """Answer a readArtifact() call that the journal holds without a response."""
-        asked = ReadCall(call["id"], call["artifact_version"], call.get("offset", 0), position)
-        self._ready.append(self._read(asked))
+        asked, outcome, step = taken.asked, taken.outcome, taken.step
+        if isinstance(asked, Child) and step is not None:
+            asked.position, asked.attempt = position, step.attempt
+            asked.request = agent_request(
+                self._writer.record, asked.step_id, asked.agent_ref, asked.request.input, step.readmitted
+            )
+            self._children[asked.call_id] = asked
+            if outcome is not None:
+                asked.outcome, asked.phase, asked.answered = outcome, Phase.DONE, True
+            elif step.status is StepStatus.QUEUED:
+                self._queue.append(asked)
+            else:
+                self._slots.take()
+                self._hold_place(asked)
+                asked.phase = Phase.ADMITTING
+                self._rejoining.append(asked)
+                asked.task = asyncio.get_running_loop().create_task(asked.rejoin(self._runs, self._poke))
+        elif isinstance(asked, CaptureCall):
+            asked.position, asked.late = position, True
+            self._captures[asked.call_id] = asked
+            self._start_captures([asked])
+        elif isinstance(asked, ReadCall):
+            self._ready.append(read_answer(asked, self._find))
+        if outcome is not None:
+            self._ready.append(Answer(taken.call["id"], outcome, taken.call.get("step_id"), taken.kind))
 
     # Stopping.
 
@@ -424,6 +428,25 @@ class OpenCalls:
             child.holds_place = False
             self._active -= 1
             self._slots.give_back()
+
+
+def read_answer(call: ReadCall, find: Find) -> Answer:
+    """The answer to readArtifact(): a reference to the kept bytes. Raises Fault where they were damaged."""
+    capture = find(call.artifact_version)
+    if capture is None:
+        outcome = Outcome(OutcomeKind.FAILED, code="unknown_artifact", message="its bytes are not kept")
+        return Answer(call.call_id, outcome)
+    if not intact(capture):
+        raise Fault(
+            "capture_damaged",
+            f"the kept bytes of version {capture.version[:7]} are not those that were captured",
+            call.position,
+        )
+    try:
+        reference = read_reference(capture, call.offset)
+    except UsageError as error:
+        return Answer(call.call_id, Outcome(OutcomeKind.FAILED, code="bad_offset", message=str(error)))
+    return Answer(call.call_id, Outcome(OutcomeKind.SUCCESS), reference=reference)
 
 
 def _intents(reserved: Sequence[Child]) -> list[tuple[str, int]]:

@@ -1,8 +1,8 @@
 """Settling uncertain outcomes: a person attests what became of a step, on record.
 
-The attestation, its audit row, what it means for the journal and the run's new state are one transaction. An
-attested result enters the journal as the step's response; ``did_not_run`` allows one new admission under the
-same (run, step, attempt).
+The attestation, its audit row, what it means for the journal, the run's new state and, where another process sent
+it, its control row are one transaction. An attested result enters the journal as the step's response;
+``did_not_run`` allows one new admission under the same (run, step, attempt).
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ import msgspec
 
 from extension_api.agent_runs import AgentRuns, AgentRunStatus
 
-from .. import document, jsontext, limits
+from .. import jsontext, limits
 from ..errors import Conflict, LimitExceeded, NotFound, UsageError
 from ..journal.frames import ChildNote, Frame, FrameKind, Mark, Side
 from ..journal.view import reduce_journal
-from ..model import Attestation, Cause, Event, RunRecord, RunState, StepStatus, StepView, now
+from ..model import Attestation, Cause, Event, RunRecord, RunState, StepStatus, StepView, Wait, now
 from ..store.base import WorkflowStore
+from .answering import answered
 from .budget import suspended
-from .children import step_key
+from .evidence import Evidence, find_evidence
 from .observing import cancelled_cause
 from .requests import Outcome
+from .reviewing import agrees, check_reviewers, disagreement, person, unconfirmed
 from .waits import REASON_LENGTH, actor_of, deciding_session
 from .writer import RunWriter
 
@@ -31,7 +33,11 @@ OUTCOMES = ("did_not_run", "succeeded", "failed")
 
 
 class ReconcileRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person attests. ``output`` counts only with ``has_output``; ``fetch`` takes it from the child run."""
+    """What a person attests. ``output`` counts only with ``has_output``; ``fetch`` takes it from the child run.
+
+    ``evidence_hash`` is that of the evidence which the person was shown (see ``find_evidence``). Every front end
+    gives it; None attests upon whatever is known when it is applied.
+    """
 
     run_id: str
     step_id: str
@@ -40,6 +46,17 @@ class ReconcileRequest(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     has_output: bool = False
     fetch: bool = False
+    evidence_hash: str | None = None
+
+
+async def evidence(
+    record: RunRecord, step_id: str, store: WorkflowStore, runs: AgentRuns, *, reviewers: int
+) -> Evidence:
+    """What to show a person before they attest. Raises as ``reconcile`` for what cannot be settled."""
+    check_reviewers(reviewers, runs)
+    _check_state(record)
+    step, _ = _find(step_id, record, reduce_journal("", *store.journal(record.run_id)).view(record).steps)
+    return await find_evidence(record, step, runs)
 
 
 async def reconcile(
@@ -54,23 +71,23 @@ async def reconcile(
     """Record an attestation and, where it settles the step, its effect.
 
     Returns the outcome in words, and whether a concurrency place was released. Raises NotPermitted without
-    an interactive session, Conflict where the step is not uncertain or a second reviewer contradicts the
-    first, UsageError for what cannot be recorded.
+    an interactive session or where two reviewers cannot exist, Conflict where the step is not uncertain, where
+    what is known is not what the person was shown, or where the host's record contradicts that it did not run,
+    UsageError for what cannot be recorded.
     """
     deciding_session(runs)
-    _check(record, request)
+    check_reviewers(reviewers, runs)
+    _check(request)
+    _check_state(record)
     frames, marks = store.journal(record.run_id)
-    view = reduce_journal("", frames, marks).view(record)
-    step = next((item for item in view.steps if item.step_id == request.step_id), None)
-    if step is None:
-        raise NotFound(f"run {record.run_id} has no step {request.step_id[:80]}")
-    if not step.unsettled:
-        raise Conflict(f"the outcome of {step.step_id} is not uncertain; it is {step.status.value}")
-    evidence = await _evidence(record, step, runs)
-    output = await _output(request, record, step, runs)
+    steps = reduce_journal("", frames, marks).view(record).steps
+    step, left = _find(request.step_id, record, steps)
+    known = await find_evidence(record, step, runs)
+    check_evidence(request, known)
+    output = _output(request, known)
     statement = {"outcome": request.outcome, "output": output if request.outcome == "succeeded" else None}
     statement_hash = jsontext.sha256(jsontext.encode(statement))
-    settles = _settles(store.attestations(record.run_id), step, statement_hash, runs, reviewers)
+    pending = unconfirmed(store.attestations(record.run_id), step)
     attestation = Attestation(
         run_id=record.run_id,
         step_id=step.step_id,
@@ -78,21 +95,18 @@ async def reconcile(
         outcome=request.outcome,
         reason=request.reason.strip(),
         statement_hash=statement_hash,
-        evidence_hash=jsontext.sha256(jsontext.encode(evidence)),
+        evidence_hash=known.hash,
         actor=actor_of(runs),
-        settles=settles,
+        settles=agrees(pending, step, statement_hash, runs, reviewers),
         attested_at=now(),
     )
     writer = RunWriter.reopened(record, store, changed, frames, marks)
-    if not settles:
-        writer.commit(attestation=attestation)
-        return Outcome(
-            "recorded", f"recorded; a second reviewer must attest the same of {step.step_id}"
-        ), False
-    return _settle(writer, attestation, step, view.steps, output)
+    if not attestation.settles:
+        return _record(writer, attestation, pending, [step, *left]), False
+    return _settle(writer, attestation, step, left, output), step.status is StepStatus.UNCERTAIN
 
 
-def _check(record: RunRecord, request: ReconcileRequest) -> None:
+def _check(request: ReconcileRequest) -> None:
     if request.outcome not in OUTCOMES:
         raise UsageError(f"an outcome is one of {', '.join(OUTCOMES)}")
     if not request.reason.strip() or len(request.reason) > REASON_LENGTH:
@@ -101,31 +115,48 @@ def _check(record: RunRecord, request: ReconcileRequest) -> None:
         raise UsageError("succeeded needs either the output, or that it is fetched from the child run")
     if request.outcome != "succeeded" and (request.has_output or request.fetch):
         raise UsageError(f"{request.outcome} has no output")
+
+
+def _check_state(record: RunRecord) -> None:
     if record.state not in (RunState.NEEDS_RECONCILIATION, RunState.WAITING_INPUT):
         raise Conflict(
             f"run {record.run_id} is {record.state.value.replace('_', ' ')}; nothing is to be settled"
         )
 
 
-async def _evidence(record: RunRecord, step: StepView, runs: AgentRuns) -> dict[str, Any]:
-    """What is known of the step and its child run at this moment: what the attestation was made upon."""
-    view = await runs.find(step_key(record.run_id, step.step_id, step.attempt, step.readmitted))
-    child = None
-    if view is not None:
-        child = {"run_id": view.run_id, "status": view.status.value, "error": view.error_message}
-    return {"step": document.step_document(step), "child": child}
+def _find(step_id: str, record: RunRecord, steps: Sequence[StepView]) -> tuple[StepView, list[StepView]]:
+    """The step to settle, and the other ones that are to be settled."""
+    step = next((item for item in steps if item.step_id == step_id), None)
+    if step is None:
+        raise NotFound(f"run {record.run_id} has no step {step_id[:80]}")
+    if not step.unsettled:
+        raise Conflict(f"the outcome of {step.step_id} is not uncertain; it is {step.status.value}")
+    return step, [item for item in steps if item.unsettled and item is not step]
 
 
-async def _output(request: ReconcileRequest, record: RunRecord, step: StepView, runs: AgentRuns) -> Any:
+def check_evidence(request: ReconcileRequest, known: Evidence) -> None:
+    """Raise Conflict where what is known is not what was shown, or says that the step did run."""
+    if request.evidence_hash is not None and request.evidence_hash != known.hash:
+        raise Conflict(
+            f"what is known of {known.step_id} has changed since it was shown; nothing was attested. Look at it again"
+        )
+    if request.outcome == "did_not_run" and known.ended:
+        ended = f"{known.status}: {known.error}" if known.error else str(known.status)
+        raise Conflict(
+            f"the host's record says that child run {known.child_run_id} of {known.step_id} has ended ({ended}), so "
+            "it did run, and asking the Agent again would do its work twice. Attest failed, or succeeded"
+        )
+
+
+def _output(request: ReconcileRequest, known: Evidence) -> Any:
     if request.outcome != "succeeded":
         return None
     output = request.output
     if request.fetch:
-        view = await runs.find(step_key(record.run_id, step.step_id, step.attempt, step.readmitted))
-        if view is None or view.status is not AgentRunStatus.SUCCESS:
-            status = "not known to the host" if view is None else view.status.value
-            raise Conflict(f"the child run of {step.step_id} is {status}, so its output cannot be fetched")
-        output = view.output
+        if known.status != AgentRunStatus.SUCCESS:
+            status = "not known to the host" if known.status is None else known.status
+            raise Conflict(f"the child run of {known.step_id} is {status}, so its output cannot be fetched")
+        output = known.output
     try:
         size = jsontext.size(output, "the output")
         jsontext.parse(jsontext.encode(output), "the output")
@@ -136,69 +167,98 @@ async def _output(request: ReconcileRequest, record: RunRecord, step: StepView, 
     return output
 
 
-def _settles(
-    earlier: Sequence[Attestation], step: StepView, statement_hash: str, runs: AgentRuns, reviewers: int
-) -> bool:
-    if reviewers < 2:
-        return True
-    pending = [
-        item
-        for item in earlier
-        if (item.step_id, item.attempt) == (step.step_id, step.attempt) and not item.settles
-    ]
-    if not pending:
-        return False
-    first = pending[-1]
-    if first.actor.get("user_id") == runs.principal.user_id:
-        raise Conflict(f"you attested {step.step_id} already; another person must review it")
-    if first.statement_hash != statement_hash:
-        raise Conflict(f"the first reviewer of {step.step_id} attested {first.outcome}, or another output")
-    return True
+def _names(steps: Sequence[StepView]) -> str:
+    return ", ".join(step.step_id for step in steps)
+
+
+def _record(
+    writer: RunWriter, attestation: Attestation, pending: Sequence[Attestation], left: Sequence[StepView]
+) -> Outcome:
+    """Keep what settles nothing yet, and let the run's cause tell it."""
+    record, step = writer.record, left[0]
+    others = [item for item in pending if person(item) != person(attestation)]
+    said = disagreement([*others, attestation], step)
+    code = record.cause.code if record.cause is not None else "uncertain"
+    cause = Cause(code, f"the outcome of {_names(left)} is uncertain; {said}", step.line, step.column)
+    outcome = Outcome("recorded", f"recorded; {said}", (record.run_id,))
+    with answered(writer.store, outcome):
+        writer.commit(attestation=attestation, record=_next(record, attestation.attested_at, cause=cause))
+    return outcome
+
+
+def _next(record: RunRecord, at: int, **changes: Any) -> RunRecord:
+    """The record after a change that leaves the run in its state."""
+    return msgspec.structs.replace(record, revision=record.revision + 1, last_progress=at, **changes)
 
 
 def _settle(
     writer: RunWriter,
     attestation: Attestation,
     step: StepView,
-    steps: Sequence[StepView],
+    left: Sequence[StepView],
     output: Any,
-) -> tuple[Outcome, bool]:
-    record = writer.record
-    at = attestation.attested_at
+) -> Outcome:
+    record, at = writer.record, attestation.attested_at
+    cancelled = record.cancel_requested_at is not None and not left
+    then = (
+        f"still uncertain: {_names(left)}"
+        if left
+        else ("and the run is cancelled" if cancelled else "the run can be recovered")
+    )
+    words = f"{step.step_id} is settled{' ' if cancelled else '; '}{then}"
+    outcome = Outcome("applied", words, (record.run_id,))
     frames: list[Frame] = []
-    marks: list[Mark] = []
-    readmissions: list[tuple[str, int]] = []
-    if attestation.outcome == "did_not_run":
-        marks.append(writer.mark(at, Side(readmitted=(step.step_id,))))
-        readmissions.append((step.step_id, step.attempt))
-    else:
-        note = ChildNote(badge="attested", finished_at=at)
+    if attestation.outcome != "did_not_run":
+        status = StepStatus.FAILED if attestation.outcome == "failed" else StepStatus.COMPLETED
+        note = ChildNote(badge="attested", finished_at=at, status=status)
         body = jsontext.encode({"results": [_result(attestation, step, output)]})
         frames.append(writer.frame(FrameKind.RESPONSE, body, at, Side(children={step.step_id: note})))
-    left = [item.step_id for item in steps if item.unsettled and item.step_id != step.step_id]
-    released = step.status is StepStatus.UNCERTAIN
-    if left:
-        cause = Cause("uncertain", f"the outcome of {', '.join(left)} is uncertain. Settle it to go on")
-        changed = msgspec.structs.replace(record, revision=record.revision + 1, cause=cause, last_progress=at)
+    if cancelled:
+        # Nothing will be admitted again, so a call that did not run ends here.
+        why = Cause("did_not_run", f"it was attested not to have run: {attestation.reason}")
+        ended = ChildNote(status=StepStatus.INTERRUPTED, finished_at=at, error=why)
+        with answered(writer.store, outcome):
+            writer.finish(
+                Event.SETTLED_CANCELLED,
+                cancelled_cause(),
+                before=frames,
+                notes={} if frames else {step.step_id: ended},
+                attestation=attestation,
+                **suspended(record),
+            )
+        return outcome
+    marks: list[Mark] = []
+    readmissions: list[tuple[str, int]] = []
+    if not frames:
+        marks.append(writer.mark(at, Side(readmitted=(step.step_id,))))
+        readmissions.append((step.step_id, step.attempt))
+    with answered(writer.store, outcome):
         writer.commit(
-            frames=frames, marks=marks, readmissions=readmissions, attestation=attestation, record=changed
-        )
-        return Outcome("applied", f"{step.step_id} is settled; still uncertain: {', '.join(left)}"), released
-    if record.cancel_requested_at is not None:
-        writer.finish(
-            Event.SETTLED_CANCELLED,
-            cancelled_cause(),
-            before=frames,
+            frames=frames,
+            marks=marks,
+            readmissions=readmissions,
             attestation=attestation,
-            **suspended(record),
+            record=_after(writer, left, at),
         )
-        return Outcome("applied", f"{step.step_id} is settled and the run is cancelled"), released
-    cause = Cause("settled", "every uncertain step is settled; the run can be recovered")
-    changed = writer.next(Event.SETTLED, cause=cause, waiting=None)
-    writer.commit(
-        frames=frames, marks=marks, readmissions=readmissions, attestation=attestation, record=changed
-    )
-    return Outcome("applied", f"{step.step_id} is settled; the run can be recovered"), released
+    return outcome
+
+
+def _after(writer: RunWriter, left: Sequence[StepView], at: int) -> RunRecord:
+    """The record once a step is settled: recoverable, or what the other steps wait for."""
+    record = writer.record
+    if not left:
+        cause = Cause("settled", "every uncertain step is settled; the run can be recovered")
+        return writer.next(Event.SETTLED, cause=cause, waiting=None)
+    asking = next((item for item in left if item.status is StepStatus.WAITING), None)
+    if record.state is RunState.WAITING_INPUT and asking is not None:
+        why = asking.error.message if asking.error is not None else "its Agent asks a person"
+        cause = Cause("waiting_input", f"{asking.step_id}: {why}", asking.line, asking.column)
+        wait = Wait("input", asking.step_id, asking.attempt, None)
+        return _next(record, at, cause=cause, waiting=wait)
+    cause = Cause("uncertain", f"the outcome of {_names(left)} is uncertain. Settle it to go on")
+    if record.state is RunState.WAITING_INPUT:
+        return writer.next(Event.UNCERTAIN, cause=cause, waiting=None)
+    return _next(record, at, cause=cause, waiting=None)
 
 
 def _result(attestation: Attestation, step: StepView, output: Any) -> dict[str, Any]:

@@ -42,12 +42,20 @@ class LaunchOutcome(msgspec.Struct, frozen=True):
     existing: bool
 
 
+class Kept(msgspec.Struct, frozen=True):
+    """A run that a command for many left as it was, and why."""
+
+    run_id: str
+    message: str
+
+
 class Outcome(msgspec.Struct, frozen=True):
     """What became of a command. ``status`` is ``applied``, or ``recorded`` where its effect comes later."""
 
     status: str
     message: str
     run_ids: tuple[str, ...] = ()
+    kept: tuple[Kept, ...] = ()
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

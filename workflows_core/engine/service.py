@@ -17,6 +17,7 @@ import msgspec
 from extension_api import ExtensionRuntimeDeps
 from extension_api.agent_runs import AgentRuns
 
+from .. import clock
 from ..errors import (
     ConfigurationError,
     Conflict,
@@ -78,15 +79,21 @@ class WorkflowService(RunCommands):
         self.storage_path = path
         self._sessions = deps.agent_runs_for
         self._store = store = self._open_store(path)
+        if deps.app_store is not None:
+            self.host_controls = deps.app_store.get(HostControls)
+        only_look = self.host_controls is not None and self.host_controls.only_look
         try:
-            self._settle_orphans(store)
+            clock.start(store.latest_time())
+            if not only_look:
+                self._settle_orphans(store)
         except BaseException:
             store.close()
             raise
         if deps.app_store is not None:
-            self.host_controls = deps.app_store.get(HostControls)
             deps.app_store.set(self)
         self._standing = 0
+        if only_look:
+            return
         for watcher in (Inbox(self, store, self._session).watch(self._inbox_seconds), self._watch_expiry()):
             self._spawn(watcher)
             self._standing += 1

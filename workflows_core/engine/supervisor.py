@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from extension_api.agent_runs import AgentRuns
 
 from .. import jsontext, limits
@@ -25,6 +27,7 @@ from .budget import Deadline, resumed, seconds_left, suspended
 from .calls import Fault
 from .children import Child, Slots
 from .open_calls import Held, OpenCalls
+from .taking_up import read_journal, take_up
 from .waits import WaitCall, answer, expired_cause, rejected_cause, released
 from .writer import RunWriter
 
@@ -220,17 +223,34 @@ class Supervisor:
             self._check_stop()
             self._calls.collect()
             if self._calls.ready:
+                self._count_time(people_only=False)
                 return
             worker = self._worker
             if worker is not None and worker.exited.done():
                 raise worker.exited.result()
             if self._calls.commit_known():
-                return
+                continue
+            self._count_time(people_only=self._calls.only_people)
             self._wake = asyncio.get_running_loop().create_future()
             try:
                 await self._wake
             finally:
                 self._wake = None
+
+    def _count_time(self, *, people_only: bool) -> None:
+        """Suspend the budget while the run does nothing but wait for people's answers, and let it go on after.
+
+        The state stays running: the worker and every other call may go on at any moment.
+        """
+        if self._waiting is not None or people_only is (self.record.active_since is None):
+            return
+        changes = suspended(self.record) if people_only else resumed(self.record)
+        record = msgspec.structs.replace(self.record, revision=self.record.revision + 1, **changes)
+        self._writer.commit(record=record)
+        if people_only:
+            self._budget.clear()
+        else:
+            self._budget.set(seconds_left(record, now()))
 
     # Waits.
 
@@ -264,53 +284,20 @@ class Supervisor:
         self._check_stop()
         if end.ending is Ending.LIMIT:
             raise Fault("replay_limit", "a limit of the worker was reached while the journal was replayed")
-        view = reduce_journal(self._script, frames, marks).view(self.record)
-        steps = {step.step_id: step for step in view.steps}
-        self._prime(frames)
-        for step in view.steps:
-            if step.response_frame is not None and step.status is not StepStatus.FAILED:
-                value = {"artifactVersion": step.artifact_version, "runId": step.child_run_id}
-                self._calls.reader.answered(step.step_id, step.kind, value)
-        decided = {(d.step_id, d.attempt): d for d in self._writer.store.decisions(self.record.run_id)}
-        for call in end.unanswered:
-            if call["op"] == "read":
-                self._calls.reread(call, None)
-                continue
-            step = steps[call["step_id"]]
-            position = (step.line, step.column) if step.line and step.column else None
-            if call["op"] in ("pause", "checkpoint"):
-                wait = WaitCall(
-                    call["id"],
-                    step.kind,
-                    step.step_id,
-                    position,
-                    call.get("source_step_id"),
-                    call.get("artifact_version"),
-                )
-                decision = decided.get((step.step_id, step.attempt))
-                if decision is not None:
-                    self._calls.answer(wait, answer(decision, wait.artifact_version))
-                else:
-                    self._writer.commit(record=self._enter_wait(wait))
-                    self._begin_wait(wait)
+        steps = reduce_journal(self._script, frames, marks).view(self.record).steps
+        asked = read_journal(self._calls.reader, frames)
+        decisions = self._writer.store.decisions(self.record.run_id)
+        for taken in take_up(end.unanswered, asked, steps, decisions):
+            step = taken.step
+            position = (step.line, step.column) if step and step.line and step.column else None
+            if isinstance(taken.asked, WaitCall) and taken.outcome is None:
+                wait = msgspec.structs.replace(taken.asked, position=position)
+                self._writer.commit(record=self._enter_wait(wait))
+                self._begin_wait(wait)
             else:
-                self._calls.restore(call, step, position)
+                self._calls.restore(taken, position)
         self._replaying = False
         return end.next_turn
-
-    def _prime(self, frames: Sequence[Frame]) -> None:
-        """Count the recorded calls, so that call, log and capture quotas hold across recoveries."""
-        reader = self._calls.reader
-        answered = reader.completed
-        for frame in frames:
-            if frame.kind.value == "request":
-                for call in jsontext.parse(frame.body, "a request")["calls"]:
-                    # What a recorded call refers to was checked when it was made.
-                    if call["op"] == "checkpoint":
-                        answered.setdefault(call["source_step_id"], (call["artifact_version"], None))
-                    elif call["op"] == "capture":
-                        answered.setdefault(call["source_step_id"], (None, ""))
-                    reader.read(call, None)
 
     # Endings.
 
@@ -318,7 +305,10 @@ class Supervisor:
         if not end.ok:
             error = end.error or {}
             line, column = end.position if end.position is not None else (None, None)
-            cause = Cause(str(error.get("code")), str(error.get("message")), line, column)
+            message = str(error.get("message"))
+            if error.get("code") == "time_limit" and line is not None:
+                message += f" It was last seen at line {line}: a call before, or where the function begins."
+            cause = Cause(str(error.get("code")), message, line, column)
             await self._fail(cause, end.body, end.position)
             return
         if self._calls.open:
@@ -374,7 +364,9 @@ class Supervisor:
             )
         elif kind is StopKind.DEADLINE:
             seconds = self.record.limits.timeout_seconds
-            await self._fail(Cause("deadline", f"Execution deadline exceeded: {seconds} s are used up"))
+            queued = self._calls.without_place
+            why = f"; {queued} had found no place among other Agent calls" if queued else ""
+            await self._fail(Cause("deadline", f"Execution deadline exceeded: {seconds} s are used up{why}"))
         elif kind is StopKind.EXPIRED and self.record.waiting is not None:
             wait = self.record.waiting
             notes = {wait.step_id: ChildNote(status=StepStatus.EXPIRED)}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from .. import jsontext, limits
-from ..journal.frames import ChildNote, Frame, FrameKind, JournalWriter, Mark, Side
+from ..journal.frames import ZERO_HASH, ChildNote, Frame, FrameKind, JournalWriter, Mark, Side
 from ..model import Attestation, Capture, Cause, Decision, Event, RunRecord, Wait, now, transition
 from ..store.base import Batch, WorkflowStore
 from .calls import Fault
@@ -48,7 +48,10 @@ class RunWriter:
     ) -> RunWriter:
         """A writer that goes on after a stored journal."""
         size = sum(len(frame.body) for frame in frames)
-        journal = JournalWriter(len(frames), frames[-1].hash, size, len(marks))
+        last = frames[-1].hash if frames else ZERO_HASH
+        journal = JournalWriter(
+            frames[-1].number + 1 if frames else 0, last, size, marks[-1].seq + 1 if marks else 0
+        )
         return cls(record, journal, store, changed)
 
     @property

@@ -36,6 +36,8 @@ class Debugger(Session):
     """Made by ``open``; one move at a time; ``close`` it. ``at`` is the present moment."""
 
     at: Moment
+    #: From where one looks at this moment: the number of a call, of a statement, or neither (where the script stands).
+    _view: tuple[int | None, int | None] = (None, None)
 
     @classmethod
     async def open(
@@ -76,10 +78,11 @@ class Debugger(Session):
 
     # -- positions by frame
 
-    async def go_to_frame(self, number: int) -> Moment:
+    async def go_to_frame(self, number: int, *, looks: bool = True) -> Moment:
         """Stand where frame ``number`` is emitted (a request), or before it is delivered (a response).
 
-        Raises UsageError for a number that the journal does not have.
+        Without ``looks`` the moment has no variables and no calls in flight. Raises UsageError for a number that the
+        journal does not have.
         """
         if not 0 <= number < len(self.frames):
             raise UsageError(
@@ -94,7 +97,7 @@ class Debugger(Session):
             stop = await self._run(turns=entry.turns)
         else:
             stop = await self._run()
-        return await self._arrive(stop, number)
+        return await self._arrive(stop, number, looks=looks)
 
     async def next_frame(self) -> Moment:
         return await self.go_to_frame(min(self.at.frame + 1, len(self.frames) - 1))
@@ -165,12 +168,19 @@ class Debugger(Session):
         if not all(map(is_pure, expressions)):
             self._dirty = True
         try:
-            found = await self._worker.look(expressions, call=self._asked_call(), bounds=WATCH)
+            call, site = self._view
+            found = await self._worker.look(expressions, call=call, site=site, bounds=WATCH)
         except WorkerDied as death:
             self._dirty = True
             failed = {"$type": "error", "name": "Limit", "message": f"it did not end here. {death.message}"}
             return dict.fromkeys(expressions, failed)
         return dict(zip(expressions, found, strict=True))
+
+    async def afresh(self) -> Moment:
+        """The same place, without what expressions may have changed there."""
+        if self._dirty:
+            await self._return()
+        return self.at
 
     async def history(self, expression: str) -> list[tuple[int, Any]]:
         """The value of an expression at every frame from 0 on, as (frame, value). The position stays.
@@ -184,7 +194,7 @@ class Debugger(Session):
         here = self.at
         found: list[tuple[int, Any]] = []
         for number in range(len(self.frames)):
-            await self.go_to_frame(number)
+            await self.go_to_frame(number, looks=False)
             if self.at.limit is not None:
                 break
             found.append((number, (await self.watch([expression]))[expression]))
@@ -204,14 +214,13 @@ class Debugger(Session):
 
     # -- what a stop means
 
-    def _asked_call(self) -> int | None:
-        """The call from whose place one looks at a response frame; None elsewhere."""
-        return self._table.entries[self.at.frame].answers if self.at.kind == "response" else None
-
-    async def _arrive(self, stop: Stop, number: int | None = None, kind: str | None = None) -> Moment:
-        """Make the moment of a stop. ``number`` is the frame that was wanted."""
+    async def _arrive(
+        self, stop: Stop, number: int | None = None, kind: str | None = None, *, looks: bool = True
+    ) -> Moment:
+        """Make the moment of a stop. ``number`` is the frame that was wanted; ``looks`` as for ``go_to_frame``."""
         if stop.stop.startswith("limit: "):
             frame = number if number is not None else self.at.frame
+            self._view = (None, None)
             self.at = Moment("end", frame, stop.statements, None, None, (), (), None, stop.stop[7:])
             return self.at
         frame = self._frame_of(stop)
@@ -226,10 +235,11 @@ class Debugger(Session):
             frame = number
         frame = min(frame, len(self.frames) - 1)
         words = kind or self._kind(stop, frame, number)
-        site, place = await self._place(stop, frame, words, diverged)
-        call = self._table.entries[frame].answers if words == "response" else None
-        values = await self._locals(site, call)
-        self.at = Moment(words, frame, stop.statements, *place, values, self._pending(stop), diverged)
+        pending = self._pending(stop) if looks else ()
+        self._view, site = await self._look_from(stop, frame, words, pending)
+        place = self._place(frame, words, pending, site, diverged)
+        values = await self._locals(site) if looks else ()
+        self.at = Moment(words, frame, stop.statements, *place, values, pending, diverged)
         return self.at
 
     def _kind(self, stop: Stop, frame: int, number: int | None) -> str:
@@ -241,34 +251,59 @@ class Debugger(Session):
             return "response"
         return "start" if number == 0 else "end"
 
-    async def _place(
-        self, stop: Stop, frame: int, kind: str, diverged: Divergence | None
-    ) -> tuple[Site | None, tuple[int | None, int | None]]:
-        """The statement whose variables are in sight, and the place to show."""
-        number = stop.site
-        entry = self._table.entries[frame]
-        if kind == "response" and entry.answers is not None and self._worker is not None:
-            number = await self._worker.site_of(entry.answers)
-        site = (
-            self._code.sites[number]
-            if self._code is not None and 0 <= number < len(self._code.sites)
-            else None
-        )
-        place: tuple[int | None, int | None] = (None, None)
-        if diverged is not None and diverged.line is not None:
-            place = (diverged.line, diverged.column)
-        elif kind in ("request", "response") and entry.place is not None and not self._edited:
-            place = entry.place
-        elif kind == "end" and self.frames[frame].side.position is not None:
-            place = self.frames[frame].side.position or place
-        elif site is not None:
-            place = (site.line, site.column)
-        return site, place
+    async def _look_from(
+        self, stop: Stop, frame: int, kind: str, pending: Sequence[Pending]
+    ) -> tuple[tuple[int | None, int | None], Site | None]:
+        """From where one looks (see ``_view``), and the statement whose variables are in sight there.
 
-    async def _locals(self, site: Site | None, call: int | None) -> tuple[Local, ...]:
+        At the end of a script that is its last statement outside its functions, or the one that threw; where a
+        journal is cut off, the latest call without an answer.
+        """
+        worker, code = self._worker, self._code
+        if worker is None or code is None:
+            return (self._table.entries[frame].answers if kind == "response" else None, None), None
+        call = self._table.entries[frame].answers if kind == "response" else None
+        if stop.stop in ("idle", "waiting") and kind == "end" and pending:
+            call = pending[-1].call
+        number, site = stop.site, None
+        if call is not None:
+            number = await worker.site_of(call)
+        elif stop.stop == "end" and kind == "end":
+            thrown = self.frames[frame].side.position if not self._edited else None
+            found = code.site_at(*thrown) if thrown is not None else None
+            outer = [one.number for one in code.sites if not one.nested]
+            site = number = found if found is not None else await worker.latest(outer)
+        return (call, site), code.sites[number] if 0 <= number < len(code.sites) else None
+
+    def _place(
+        self,
+        frame: int,
+        kind: str,
+        pending: Sequence[Pending],
+        site: Site | None,
+        diverged: Divergence | None,
+    ) -> tuple[int | None, int | None]:
+        """The line and column to show."""
+        if diverged is not None and diverged.line is not None:
+            return diverged.line, diverged.column
+        entry = self._table.entries[frame]
+        if not self._edited:
+            if kind in ("request", "response") and entry.place is not None:
+                return entry.place
+            ended = self.frames[frame].kind is FrameKind.END
+            if kind == "end" and ended and self.frames[frame].side.position is not None:
+                return self.frames[frame].side.position or (None, None)
+            if kind == "end" and not ended and pending and pending[-1].line is not None:
+                return pending[-1].line, pending[-1].column
+        return (None, None) if site is None else (site.line, site.column)
+
+    async def _locals(self, site: Site | None) -> tuple[Local, ...]:
         if site is None or self._worker is None or not site.names:
             return ()
-        values = await self._worker.look([name.name for name in site.names], call=call, bounds=LOCAL)
+        call, number = self._view
+        values = await self._worker.look(
+            [name.name for name in site.names], call=call, site=number, bounds=LOCAL
+        )
         return tuple(
             Local(name.name, name.kind, name.scope, value)
             for name, value in zip(site.names, values, strict=True)

@@ -41,6 +41,8 @@ class ChildNote(msgspec.Struct, frozen=True, omit_defaults=True):
     evidence: Mapping[str, Any] | None = None
     #: The response value of a confirmed result that no response frame has delivered.
     result: Mapping[str, Any] | None = None
+    #: Whether the file of a capture was read after a recovery, and not when the script asked for it.
+    late: bool = False
 
 
 class Side(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,6 +58,8 @@ class Side(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Step ids that a person attested not to have run: they may be admitted once more.
     readmitted: tuple[str, ...] = ()
     position: tuple[int, int] | None = None
+    #: Stands for facts that were stored and cannot be read any more.
+    unreadable: bool = False
 
 
 class Frame(msgspec.Struct, frozen=True):
@@ -96,7 +100,16 @@ def encode_side(side: Side) -> bytes:
 
 
 def decode_side(data: bytes) -> Side:
+    """The facts beside a frame. Raises MsgspecError where they are none."""
     return Side() if data == _EMPTY_SIDE else _SIDE_DECODER.decode(data)
+
+
+def kept_side(data: bytes) -> Side:
+    """The facts beside a stored frame; damaged ones are ``unreadable``, so that what is left can be shown."""
+    try:
+        return decode_side(data)
+    except (msgspec.MsgspecError, TypeError, UnicodeDecodeError):
+        return Side(unreadable=True)
 
 
 def chain_hash(previous: bytes, kind: FrameKind, body: bytes) -> bytes:
@@ -152,6 +165,19 @@ def verify_chain(frames: Iterable[Frame]) -> None:
             raise JournalBroken(expected, f"frame {expected} does not match its hash")
         previous = frame.hash
         ended = frame.kind is FrameKind.END
+
+
+def verify_journal(frames: Sequence[Frame], marks: Iterable[Mark]) -> None:
+    """Raise JournalBroken where a run cannot be replayed from this: the chain, or a fact beside it, is damaged."""
+    if not frames:
+        raise JournalBroken(0, "it is empty: not even its start frame is there")
+    verify_chain(frames)
+    for frame in frames:
+        if frame.side.unreadable:
+            raise JournalBroken(frame.number, f"what stands beside frame {frame.number} cannot be read")
+    for mark in marks:
+        if mark.side.unreadable:
+            raise JournalBroken(mark.after_frame, f"a note before frame {mark.after_frame} cannot be read")
 
 
 def start_body(

@@ -6,7 +6,10 @@ known to outlive a crash count as observed; one that was being admitted, or ran 
 
 from __future__ import annotations
 
+from ..engine.calls import CallReader
+from ..engine.children import Outcome
 from ..engine.recovery import Preview, StepAt
+from ..engine.taking_up import read_journal
 from ..model import RunState, StepKind, StepStatus, StepView, now
 from ..worker.process import runtime_signature
 from .bundle import Bundle
@@ -51,8 +54,9 @@ async def preview_bundle(bundle: Bundle) -> Preview:
 
 def _sorted(bundle: Bundle, end: ReplayEnd | None, compatible: bool | None, reasons: list[str]) -> Preview:
     groups: dict[str, list[StepAt]] = {"reused": [], "observed": [], "uncertain": [], "new": []}
+    refused = _refused(bundle) if end is not None else frozenset()
     for step in bundle.view().steps:
-        group = _group(step)
+        group = None if step.step_id in refused and step.response_frame is None else _group(step)
         if group is not None:
             groups[group].append(StepAt(step.step_id, step.line, step.column))
             if group == "uncertain":
@@ -66,6 +70,15 @@ def _sorted(bundle: Bundle, end: ReplayEnd | None, compatible: bool | None, reas
                 groups["new"].append(StepAt(call["step_id"], line, column))
     found = {name: tuple(steps) for name, steps in groups.items()}
     return Preview(**found, compatible=compatible, reasons=tuple(reasons))
+
+
+def _refused(bundle: Bundle) -> frozenset[str]:
+    """Steps whose call was refused when it was made: they are refused again, and nothing is started."""
+    asked = read_journal(CallReader(bundle.record), bundle.frames)
+    calls = {step.call_id: step.step_id for step in bundle.view().steps}
+    return frozenset(
+        calls[call] for call, what in asked.items() if isinstance(what, Outcome) and call in calls
+    )
 
 
 def _group(step: StepView) -> str | None:

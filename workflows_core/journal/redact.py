@@ -2,7 +2,7 @@
 
 What stays: the script, the order and kinds of frames, step ids, source positions, times, states, codes of the
 engine. What goes: arguments, tasks, outputs, results, log messages, error texts, captured bytes, launch options
-(they hold the stub set), reasons and reviews of people, request id and every unsalted hash of such values. The salt is made for
+(they hold the stub set), reasons and reviews of people, request id, notes, and every unsalted hash of such values. The salt is made for
 one export and kept nowhere, so nobody can test a guess against the hashes. Equal texts have equal hashes inside
 one bundle: how a value travels through a run stays visible.
 
@@ -32,6 +32,11 @@ _CODE: Final = re.compile(r"[a-z][a-z_]{0,39}")
 _OWN_KEYS: Final = frozenset(
     """artifactVersion mediaType output runId status threadId sha256 size data next_offset length offset version
     name code message artifacts task""".split()  # noqa: SIM905 - a table of names reads better as text
+)
+#: Kinds of captured files that say nothing of what is in them.
+_MEDIA_TYPES: Final = frozenset(
+    """text/plain text/markdown text/csv text/html application/json application/pdf image/png image/jpeg image/gif
+    image/webp image/svg+xml""".split()  # noqa: SIM905 - a table of names reads better as text
 )
 _STATUSES: Final = frozenset({"success", "resumed", "approved"})
 _ERROR_NAMES: Final = frozenset(
@@ -66,6 +71,9 @@ def redact(bundle: Bundle, verdict: Mapping[str, Any], *, salt: bytes | None = N
         read_options=lambda: hidden.options(bundle.record.options),
         redacted=True,
         verdict=hidden.verdict(verdict),
+        notes=(f"What could not be understood is left out: {len(bundle.notes)} notes.",)
+        if bundle.notes
+        else (),
     )
 
 
@@ -261,6 +269,7 @@ class Redactor:
             args_hash=self.text(record.args_hash),
             identity_hash=self.text(record.identity_hash),
             configuration_revision=self.text(record.configuration_revision),
+            configuration_components={},
             agents=tuple(map(self.name, record.agents)),
             options=self.options(record.options),
             cause=self.cause(record.cause),
@@ -302,6 +311,7 @@ class Redactor:
             source_step_id=self.name(info.source_step_id),
             path=self.text(info.path),
             version=self.text(info.version),
+            media_type=info.media_type if info.media_type in _MEDIA_TYPES else "application/octet-stream",
         )
 
     def verdict(self, verdict: Mapping[str, Any]) -> dict[str, Any]:

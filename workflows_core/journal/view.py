@@ -52,6 +52,8 @@ class RunReducer:
         self._last_at = 0
         self._marks = 0
         self._hash = b""
+        #: What of the journal cannot be read, in words; steps and log end there.
+        self.damage: str | None = None
 
     @property
     def frame_count(self) -> int:
@@ -62,30 +64,31 @@ class RunReducer:
         return self._marks
 
     def feed(self, frame: Frame) -> None:
-        """Take the next frame. Its body must be canonical JSON of its kind, as the engine writes it."""
-        body = jsontext.parse(frame.body, f"frame {frame.number}")
+        """Take the next frame. From the first one that is no body of its kind on, frames are only counted."""
         self._last_at = max(self._last_at, frame.at)
         summary = ""
+        if self.damage is None:
+            try:
+                summary = self._read(frame)
+            except (jsontext.JsonRefused, LookupError, TypeError, AttributeError, ValueError):
+                self.damage = f"frame {frame.number} cannot be read"
+        self._side(frame.side, frame.at)
+        body = frame.body.decode("utf-8", "replace")
+        self._frames.append(
+            FrameView(frame.number, frame.kind.value, frame.at, summary, body, frame.hash.hex())
+        )
+
+    def _read(self, frame: Frame) -> str:
+        """Fold one frame in; what it says in a few words."""
+        body = jsontext.parse(frame.body, f"frame {frame.number}")
         if frame.kind is FrameKind.START:
             self._args = body.get("args")
-            summary = "start"
-        elif frame.kind is FrameKind.REQUEST:
-            summary = self._request(frame, body)
-        elif frame.kind is FrameKind.RESPONSE:
-            summary = self._response(frame, body)
-        else:
-            summary = "return" if body.get("ok") else str((body.get("error") or {}).get("code", "end"))
-        self._side(frame.side, frame.at)
-        self._frames.append(
-            FrameView(
-                frame.number,
-                frame.kind.value,
-                frame.at,
-                summary,
-                frame.body.decode("utf-8"),
-                frame.hash.hex(),
-            )
-        )
+            return "start"
+        if frame.kind is FrameKind.REQUEST:
+            return self._request(frame, body)
+        if frame.kind is FrameKind.RESPONSE:
+            return self._response(frame, body)
+        return "return" if body.get("ok") else str((body.get("error") or {}).get("code", "end"))
 
     def feed_mark(self, mark: Mark) -> None:
         self._marks += 1
@@ -133,7 +136,8 @@ class RunReducer:
                 continue
             names.append(step.step_id)
             if result.get("ok"):
-                changes: dict[str, Any] = _answered(step, result.get("value") or {})
+                # Why the outcome was uncertain before it was attested is no error of a step that has succeeded.
+                changes: dict[str, Any] = {"error": None, **_answered(step, result.get("value") or {})}
             else:
                 error = result.get("error") or {}
                 changes = {
@@ -146,6 +150,8 @@ class RunReducer:
         return " ".join(names)
 
     def _side(self, side: Side, at: int) -> None:
+        if side.unreadable and self.damage is None:
+            self.damage = f"what stands beside frame {max(0, self.frame_count - 1)} cannot be read"
         for step_id in side.admitting:
             step = self._steps.get(step_id)
             if step is not None and step.status is StepStatus.QUEUED:
@@ -164,6 +170,15 @@ class RunReducer:
                 )
         for step_id, note in side.children.items():
             step = self._steps.get(step_id)
+            if step is None and self.damage is not None:
+                # Its call stands in a part that cannot be read; that it was started is known all the same.
+                step = StepView(
+                    step_id=step_id,
+                    kind=StepKind.AGENT,
+                    attempt=1,
+                    status=StepStatus.RUNNING,
+                    requested_at=at,
+                )
             if step is not None:
                 self._steps[step_id] = _noted(step, note)
 
@@ -171,8 +186,11 @@ class RunReducer:
         """The view of ``record`` with the journal fed so far, and the receipts of its decisions."""
         owned = record.state.owned
         steps = tuple(step if owned else _settled(step, record.state) for step in self._steps.values())
+        fields = _summary_fields(record, self._last_at)
+        if self.damage is not None and (record.cause is None or not record.state.final):
+            fields["cause"] = damaged_cause(self.damage)
         return RunView(
-            **_summary_fields(record, self._last_at),
+            **fields,
             steps=steps,
             log=tuple(self._log),
             frames=tuple(self._frames),
@@ -197,6 +215,11 @@ def reduce_journal(script: str, frames: Sequence[Frame], marks: Sequence[Mark]) 
     while pending:
         reducer.feed_mark(pending.pop())
     return reducer
+
+
+def damaged_cause(damage: str) -> Cause:
+    """Why a run cannot be replayed: its journal was damaged in the store."""
+    return Cause("journal_broken", f"its journal is damaged and cannot be replayed: {damage}")
 
 
 def summary(record: RunRecord) -> RunSummary:
@@ -267,6 +290,8 @@ def _noted(step: StepView, note: ChildNote) -> StepView:
             changes[field] = value
     if note.evidence is not None:
         changes["evidence"] = note.evidence
+    if note.late:
+        changes["late"] = True
     if note.result is not None:
         changes["output"] = note.result.get("output")
         changes["has_output"] = "output" in note.result

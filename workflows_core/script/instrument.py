@@ -60,7 +60,8 @@ class Name(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """One probed statement. Places start at 1 and count characters; the end is exclusive.
 
-    ``names`` are those in sight where it begins, innermost first.
+    ``names`` are those in sight where it begins, innermost first. ``nested`` says whether it stands in a function
+    of the script.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Site(msgspec.Struct, frozen=True):
     end_line: int
     end_column: int
     names: tuple[Name, ...]
+    nested: bool
 
 
 class Instrumented:
@@ -169,7 +171,8 @@ class _Writer:
         line, column = self.source.position(node.start)
         end_line, end_column = self.source.position(self._end(node))
         scope = self.scopes.scope_of(parent)
-        self.sites.append(Site(number, line, column, end_line, end_column, self._names(scope)))
+        nested = parent.kind in FUNCTIONS or any(above.kind in FUNCTIONS for above in parent.ancestors())
+        self.sites.append(Site(number, line, column, end_line, end_column, self._names(scope), nested))
         name = self.probe
         return f"{name}({number})&&{name}({name}=>eval({name}))"
 

@@ -8,6 +8,7 @@ record has moved on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -84,7 +85,7 @@ class WorkflowStore(Protocol):
     def attestations(self, run_id: str) -> list[Attestation]: ...
 
     def save_definition(self, definition: Definition, script: str) -> None:
-        """Insert a saved version; an identical one stays as it was."""
+        """Insert a saved version; an identical one stays as it was, with the bytes of ``script``."""
 
     def definitions(self, owner: str) -> list[Definition]: ...
 
@@ -105,8 +106,22 @@ class WorkflowStore(Protocol):
 
     def count_retained(self, owner: str) -> int: ...
 
+    def admissions(self, run_id: str) -> list[tuple[str, int]]:
+        """The step and attempt of every admission intent that stands."""
+
+    def latest_time(self) -> int:
+        """The latest time that a run was written at, in microseconds since the epoch; 0 in an empty store."""
+
     def delete_run(self, record: RunRecord, at: int) -> None:
         """Delete a run with its journal on condition of its revision, leaving a tombstone."""
+
+    def tombstone(self, run_id: str) -> Tombstone | None: ...
+
+    def give_back(self, *, rewrite: bool) -> bool:
+        """One step of giving the bytes of what was deleted back; whether to ask again.
+
+        ``rewrite``: whether a step may hold the thread for as long as writing the whole store takes.
+        """
 
     def latest(self, owner: str, limit: int) -> list[RunRecord]: ...
 
@@ -117,7 +132,11 @@ class WorkflowStore(Protocol):
 
     def inbox_open(self) -> list[InboxRow]: ...
 
-    def inbox_settle(self, row_id: int, outcome: str, detail: Mapping[str, Any], at: int) -> None: ...
+    def inbox_settle(self, row_id: int, outcome: str, detail: Mapping[str, Any], at: int) -> None:
+        """Settle a control that is not settled yet, and let go of its body. Id, kind and outcome stay."""
+
+    def settling(self, row_id: int, detail: Mapping[str, Any]) -> AbstractContextManager[None]:
+        """The commit inside also settles this control as applied, in the same transaction."""
 
     def owner_pid_of(self, incarnation: str) -> int | None: ...
 

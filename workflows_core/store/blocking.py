@@ -8,9 +8,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..model import Artifact, Definition, RunSummary, RunView
+from ..model import Artifact, Attestation, Definition, RunSummary, RunView
+from .opening import BUSY_MILLISECONDS, failed
 from .queries import Question, Questions, read_only, usable
-from .sqlite import BUSY_MILLISECONDS, failed
 
 T = TypeVar("T")
 
@@ -67,6 +67,10 @@ class BlockingReader:
     def view(self, run_id: str) -> RunView:
         """The view of one run."""
         return self._ask(self._questions.view(run_id))
+
+    def attestations(self, run_id: str) -> list[Attestation]:
+        """What people have stated about uncertain steps of a run, in their order."""
+        return self._ask(self._questions.attestations(run_id))
 
     def definitions(self) -> list[Definition]:
         """All saved versions, by name and newest first."""

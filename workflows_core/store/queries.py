@@ -16,7 +16,9 @@ from .. import jsontext
 from ..errors import NotFound, StoreFailed, StoreTooNew
 from ..journal.view import RunReducer, summary
 from ..model import (
+    RECORD_DAMAGED,
     Artifact,
+    Attestation,
     Cause,
     Definition,
     RunRecord,
@@ -24,6 +26,7 @@ from ..model import (
     RunSummary,
     RunView,
     StepKind,
+    StepStatus,
     now,
 )
 from . import rows
@@ -37,6 +40,7 @@ Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 Question: TypeAlias = Generator[Statement, list[Any], T]
 
 _CACHED_REDUCERS = 16
+_EXPIRED = "wait_expired"
 
 
 def read_only(path: Path) -> str:
@@ -152,7 +156,15 @@ class Questions:
         self._reducers[run_id] = cached
         while len(self._reducers) > _CACHED_REDUCERS:
             del self._reducers[next(iter(self._reducers))]
-        return reducer.view(record, [rows.decision(row) for row in decisions])
+        return _with_expiry(reducer.view(record, [rows.decision(row) for row in decisions]))
+
+    def attestations(self, run_id: str) -> Question[list[Attestation]]:
+        """What people have stated about uncertain steps of a run, in their order."""
+        found = yield (
+            f"SELECT {rows.ATTESTATION_COLUMNS} FROM attestations WHERE run_id = ? ORDER BY attestation_id",
+            (run_id,),
+        )
+        return [rows.attestation(row) for row in found]
 
     def definitions(self) -> Question[list[Definition]]:
         """All saved versions, by name and newest first."""
@@ -174,7 +186,9 @@ class Questions:
             problem = "more than one version matches" if known else "there is no saved version"
             raise NotFound(f"{problem} {name}@{version[:12]}; 'workbench library' lists them")
         found = yield "SELECT body FROM contents WHERE hash = ?", (known[0].version,)
-        return known[0], str(found[0][0], "utf-8")
+        body = found[0][0] if found else b""
+        rows.check_saved(known[0], body)
+        return known[0], str(body, "utf-8")
 
     def artifact(self, run_id: str, step_id: str) -> Question[Artifact]:
         """The exact bytes of a step: of a capture its file, of anything else its output's canonical JSON.
@@ -213,29 +227,60 @@ class Questions:
 
     def _start_reducer(self, run_id: str) -> Question[tuple[RunReducer, Mapping[str, Any]]]:
         found = yield (
-            "SELECT s.body, o.body FROM runs JOIN contents s ON s.hash = script_hash "
-            "JOIN contents o ON o.hash = options_hash WHERE run_id = ?",
+            "SELECT s.body, o.body FROM runs LEFT JOIN contents s ON s.hash = script_hash "
+            "LEFT JOIN contents o ON o.hash = options_hash WHERE run_id = ?",
             (run_id,),
         )
         if not found:
             raise NotFound(f"there is no run {run_id}; 'workbench runs' lists them")
-        return RunReducer(str(found[0][0], "utf-8")), rows.decode_object(found[0][1])
+        script, options = found[0]
+        return (
+            RunReducer(str(script or b"", "utf-8", "replace")),
+            rows.decode_object(options) if options is not None else {},
+        )
 
     def _effective(self, record: RunRecord, alive: bool) -> Question[RunRecord]:
         """The record as it must be shown: a run that only a living owner may hold, without one."""
+        if not alive and record.state.owned:
+            found = yield (
+                "SELECT pid, ended_at FROM owners WHERE incarnation = ?",
+                (record.owner_incarnation,),
+            )
+            record = orphaned(record, found[0][0] if found else None)
         wait = record.waiting
-        expired = wait is not None and wait.expires_at is not None and wait.expires_at <= now()
-        if wait is not None and expired and record.state is RunState.RECOVERABLE:
-            cause = Cause("wait_expired", f"the wait of {wait.step_id} has expired; nothing was approved")
-            return msgspec.structs.replace(record, cause=cause)
-        if alive or not record.state.owned:
+        if wait is None or wait.expires_at is None or record.state is not RunState.RECOVERABLE:
             return record
-        found = yield "SELECT pid, ended_at FROM owners WHERE incarnation = ?", (record.owner_incarnation,)
-        return orphaned(record, found[0][0] if found else None)
+        if wait.expires_at > now():
+            return record
+        decided = yield (
+            "SELECT 1 FROM decisions WHERE run_id = ? AND step_id = ? AND attempt = ?",
+            (record.run_id, wait.step_id, wait.attempt),
+        )
+        if decided:  # the decision was in time, and it is what the run goes on with
+            return record
+        cause = Cause(_EXPIRED, f"the wait of {wait.step_id} has expired; nothing was approved")
+        return msgspec.structs.replace(record, cause=cause)
+
+
+def _with_expiry(view: RunView) -> RunView:
+    """The view with the step that a run has waited for too long as expired."""
+    wait = view.waiting
+    expired = view.cause is not None and view.cause.code == _EXPIRED and view.state is RunState.RECOVERABLE
+    if wait is None or not expired:
+        return view
+    steps = tuple(
+        msgspec.structs.replace(step, status=StepStatus.EXPIRED)
+        if (step.step_id, step.attempt) == (wait.step_id, wait.attempt)
+        else step
+        for step in view.steps
+    )
+    return msgspec.structs.replace(view, steps=steps)
 
 
 def orphaned(record: RunRecord, pid: int | None) -> RunRecord:
-    """``record`` as recoverable, with the cause in words."""
+    """``record`` as recoverable, with the cause in words; a damaged one as interrupted, with its own."""
+    if record.cause is not None and record.cause.code == RECORD_DAMAGED:
+        return msgspec.structs.replace(record, state=RunState.INTERRUPTED)
     who = f"process {pid}" if pid else "the process"
     words = {
         RunState.QUEUED: "before it started",

@@ -16,15 +16,18 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from ..errors import StoreFailed
-from ..model import Artifact, Definition, RunSummary, RunView, now
+from ..model import Artifact, Attestation, Definition, RunSummary, RunView, now
 from . import rows
 from .base import InboxRow
-from .queries import Question, Questions, orphaned, read_only, usable
-from .sqlite import BUSY_MILLISECONDS, connect, failed
+from .opening import BUSY_MILLISECONDS, connect, failed
+from .queries import Question, Questions, Statement, orphaned, read_only, usable
 
 __all__ = ["StoreReader", "orphaned"]
 
 T = TypeVar("T")
+
+#: Rows of one statement that are turned into values on the caller's loop; more than that take a thread.
+MANY_ROWS = 200
 
 
 class StoreReader:
@@ -66,10 +69,21 @@ class StoreReader:
             raise failed(error, self.path, "reading the store") from None
 
     async def _ask(self, question: Question[T]) -> T:
+        """Ask to the end. From the first statement with many rows on, another thread makes values of them, so that
+        the caller's loop, which answers keys, is not held meanwhile."""
+        many = False
         try:
             statement = next(question)
             while True:
-                statement = question.send(await self._all(*statement))
+                found = await self._all(*statement)
+                many = many or len(found) > MANY_ROWS
+                if many:
+                    following = await asyncio.to_thread(_sent, question, found)
+                    if isinstance(following, StopIteration):
+                        raise following
+                    statement = following
+                else:
+                    statement = question.send(found)
         except StopIteration as end:
             answer: T = end.value
             return answer
@@ -118,6 +132,10 @@ class StoreReader:
         async with self._viewing:
             return await self._ask(self._questions.artifact(run_id, step_id))
 
+    async def attestations(self, run_id: str) -> list[Attestation]:
+        """What people have stated about uncertain steps of a run, in their order."""
+        return await self._ask(self._questions.attestations(run_id))
+
     async def inbox_row(self, row_id: int) -> InboxRow | None:
         found = await self._all(f"SELECT {rows.INBOX_COLUMNS} FROM inbox WHERE id = ?", (row_id,))
         return rows.inbox(found[0]) if found else None
@@ -147,3 +165,11 @@ class StoreReader:
 
     async def close(self) -> None:
         await self._connection.close()
+
+
+def _sent(question: Question[Any], found: list[Any]) -> Statement | StopIteration:
+    """The next statement, or the end of the question, which no future can carry as an exception."""
+    try:
+        return question.send(found)
+    except StopIteration as end:
+        return end

@@ -8,9 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from .. import jsontext
-from ..journal.frames import Frame, FrameKind, Mark, decode_side, encode_side
+from ..errors import StoreFailed
+from ..journal.frames import Frame, FrameKind, Mark, encode_side, kept_side
 from ..limits import Limits
-from ..model import Attestation, Capture, Cause, Decision, RunRecord, RunState, Wait
+from ..model import (
+    RECORD_DAMAGED,
+    Attestation,
+    Capture,
+    Cause,
+    Decision,
+    Definition,
+    RunRecord,
+    RunState,
+    Wait,
+)
 from .base import InboxRow
 
 
@@ -49,6 +60,8 @@ ATTESTATION_COLUMNS: Final = (
 )
 INBOX_COLUMNS: Final = "id, kind, run_id, body, actor, created_at, settled_at, outcome, detail"
 
+#: The body of a settled control: what it asked for is done or refused, and nobody needs it any more.
+EMPTY: Final = b"{}"
 #: The kind of a control row whose body or actor is no JSON object.
 UNREADABLE: Final = "unreadable"
 
@@ -98,8 +111,15 @@ def run_row(record: RunRecord, options_hash: str) -> tuple[Any, ...]:
 
 
 def run_record(row: Any, options: Mapping[str, Any]) -> RunRecord:
-    """A record from a row of RUN_COLUMNS; ``options`` are loaded apart, since lists do not need them."""
-    rest = _REST.decode(row[13])
+    """A record from a row of RUN_COLUMNS; ``options`` are loaded apart, since lists do not need them.
+
+    One whose JSON was damaged is still a record, with a cause that says so: it can be looked at, cancelled and
+    deleted, and nothing matches what a recovery needs.
+    """
+    try:
+        rest = _REST.decode(row[13])
+    except (msgspec.MsgspecError, TypeError, UnicodeDecodeError):
+        rest = _damaged(row[7])
     return RunRecord(
         run_id=row[0],
         owner=row[1],
@@ -144,8 +164,13 @@ def frame_row(run_id: str, frame: Frame) -> tuple[Any, ...]:
     )
 
 
+def _damaged(since: int) -> _Rest:
+    cause = Cause(RECORD_DAMAGED, "its record in the store is damaged. It can be cancelled and deleted only")
+    return _Rest(since, "", "", "", (), Limits(), cause)
+
+
 def frame(row: Any) -> Frame:
-    return Frame(row[0], FrameKind(row[1]), row[2], row[3], row[4], decode_side(row[5]))
+    return Frame(row[0], FrameKind(row[1]), row[2], row[3], row[4], kept_side(row[5]))
 
 
 def mark_row(run_id: str, mark: Mark) -> tuple[Any, ...]:
@@ -153,7 +178,7 @@ def mark_row(run_id: str, mark: Mark) -> tuple[Any, ...]:
 
 
 def mark(row: Any) -> Mark:
-    return Mark(row[0], row[1], row[2], decode_side(row[3]))
+    return Mark(row[0], row[1], row[2], kept_side(row[3]))
 
 
 def decision_row(decision: Decision) -> tuple[Any, ...]:
@@ -241,6 +266,15 @@ def attestation(row: Any) -> Attestation:
         settles=bool(row[8]),
         attested_at=row[9],
     )
+
+
+def check_saved(definition: Definition, script: bytes) -> None:
+    """Raise StoreFailed where the kept script of a saved version is not the one that was saved."""
+    if jsontext.sha256(script) != definition.version:
+        raise StoreFailed(
+            f"the kept script of {definition.name}@{definition.version[:7]} is not the one that was saved: the store "
+            "was changed or is damaged. Save the script again from its file, or restore the store from a copy"
+        )
 
 
 def inbox(row: Any) -> InboxRow:

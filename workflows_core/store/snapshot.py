@@ -27,8 +27,8 @@ from ..model import Attestation, Capture
 from . import rows
 from .lock import lock_path, owner_pid
 from .migrations import NEWEST
+from .opening import failed
 from .reader import orphaned
-from .sqlite import failed
 
 _SECONDS: Final = 10.0
 _FRAMES: Final = 40_000

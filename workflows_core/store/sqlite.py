@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import Conflict, StoreError, StoreFailed, StoreTooNew
+from ..errors import Conflict, StoreFailed
 from ..journal.frames import Frame, Mark
 from ..journal.view import reduce_journal
 from ..jsontext import sha256
@@ -29,87 +29,18 @@ from ..model import (
     new_id,
     now,
 )
-from . import rows
+from . import rows, space
 from .base import Batch, InboxRow, Tombstone
 from .lock import ProcessLock, lock_path
-from .migrations import MIGRATIONS, NEWEST
+from .opening import MINIMUM_SQLITE, WAL_PAGES, connect, failed, make_private, migrate, private_directory
 
-BUSY_MILLISECONDS: Final = 5_000
-#: Pages of the log before it is moved into the database. Small on purpose: a log that has wrapped is overwritten
-#: in place, and a flush that grows no file takes two thirds of the time.
-WAL_PAGES: Final = 250
-MINIMUM_SQLITE: Final = (3, 37, 0)
+#: Keeps bytes under their hash; those that are kept already are put right where the file was damaged.
+_KEEP: Final = (
+    "INSERT INTO contents VALUES (?, ?) ON CONFLICT (hash) DO UPDATE SET body = excluded.body "
+    "WHERE body <> excluded.body"
+)
 
 T = TypeVar("T")
-
-
-def private_directory(path: Path) -> None:
-    """Create a directory 0700 where it is missing; raise StoreFailed in words."""
-    try:
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-        for folder in reversed(missing):
-            folder.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise StoreFailed(
-            f"the folder {path} cannot be created: {error.strerror}. Choose another workspace, or free the path"
-        ) from None
-
-
-def failed(error: sqlite3.Error, path: Path, doing: str) -> StoreError:
-    """The store error for what SQLite reported, recognised by its code and never by its text."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code == sqlite3.SQLITE_FULL:
-        return StoreFailed(f"{doing} failed: the disk is full at {path}. Free some space; nothing was lost")
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        return StoreFailed(
-            f"{path} is not a readable store: it is damaged or no SQLite file. "
-            "Move it away, or restore it from a copy"
-        )
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
-        return StoreFailed(f"{path} cannot be opened for {doing}: check its owner and permissions")
-    if code == sqlite3.SQLITE_BUSY:
-        return StoreFailed(f"{doing} failed: {path} has been locked by another program for 5 s")
-    return StoreFailed(f"{doing} failed at {path}: {error}")
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A writer connection with the pragmas every writer of this file needs."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_MILLISECONDS / 1000)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA trusted_schema=OFF")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema to the newest number; refuse a store that is newer than this program."""
-    connection.execute(
-        "CREATE TABLE IF NOT EXISTS migrations "
-        "(number INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"
-    )
-    have = connection.execute("SELECT coalesce(max(number), 0) FROM migrations").fetchone()[0]
-    if have > NEWEST:
-        raise StoreTooNew(
-            f"{path} has schema {have}, and this version knows {NEWEST}. Use the newer workbench that wrote it; "
-            "nothing was changed"
-        )
-    for number, name, statements in MIGRATIONS:
-        if number <= have:
-            continue
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            for statement in statements:
-                connection.execute(statement)
-            connection.execute("INSERT INTO migrations VALUES (?, ?, ?)", (number, name, now()))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
 
 
 class SqliteStore:
@@ -134,15 +65,12 @@ class SqliteStore:
             raise
         self._data_version = 0
         self._options: dict[str, Mapping[str, Any]] = {}
+        #: The control row, with its detail, that the next commit settles.
+        self._answer: tuple[int, Mapping[str, Any]] | None = None
 
     def _open(self) -> sqlite3.Connection:
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                if os.fstat(descriptor).st_mode & 0o077:
-                    os.fchmod(descriptor, 0o600)
-            finally:
-                os.close(descriptor)
+            make_private(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
             connection = connect(self.path)
         except OSError as error:
             raise StoreFailed(f"{self.path} cannot be opened: {error.strerror}") from None
@@ -151,6 +79,7 @@ class SqliteStore:
         try:
             connection.execute(f"PRAGMA wal_autocheckpoint={WAL_PAGES}")
             migrate(connection, self.path)
+            self._empty_settled(connection)
             connection.execute(
                 "INSERT INTO owners (incarnation, pid, started_at) VALUES (?, ?, ?)",
                 (self.incarnation, os.getpid(), now()),
@@ -162,6 +91,20 @@ class SqliteStore:
             connection.close()
             raise
         return connection
+
+    def _empty_settled(self, connection: sqlite3.Connection) -> None:
+        """Take away what settled controls still hold: the bodies of earlier versions, answers about deleted runs."""
+        where = (
+            "settled_at IS NOT NULL AND (body <> ? OR "
+            "(detail IS NOT NULL AND kind <> 'delete' AND run_id IN (SELECT run_id FROM tombstones)))"
+        )
+        if connection.execute(f"SELECT 1 FROM inbox WHERE {where} LIMIT 1", (rows.EMPTY,)).fetchone():
+            with space.erasing(connection):
+                connection.execute(
+                    "UPDATE inbox SET body = ?, detail = CASE WHEN kind <> 'delete' AND run_id IN "
+                    f"(SELECT run_id FROM tombstones) THEN NULL ELSE detail END WHERE {where}",
+                    (rows.EMPTY, rows.EMPTY),
+                )
 
     @contextmanager
     def _transaction(self, name: str) -> Any:
@@ -192,10 +135,8 @@ class SqliteStore:
         options = rows.options_bytes(record.options)
         options_hash = sha256(options)
         with self._transaction("create run") as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO contents VALUES (?, ?)", (record.script_hash, script.encode("utf-8"))
-            )
-            connection.execute("INSERT OR IGNORE INTO contents VALUES (?, ?)", (options_hash, options))
+            connection.execute(_KEEP, (record.script_hash, script.encode("utf-8")))
+            connection.execute(_KEEP, (options_hash, options))
             connection.execute(
                 f"INSERT INTO runs ({rows.RUN_COLUMNS}) VALUES ({', '.join('?' * 14)})",
                 rows.run_row(record, options_hash),
@@ -234,6 +175,9 @@ class SqliteStore:
                 )
             if batch.record is not None:
                 self._update(connection, batch.record)
+            if self._answer is not None:
+                row_id, detail = self._answer
+                self._settle(connection, row_id, "applied", detail, now())
 
     def _insert_decision(self, connection: sqlite3.Connection, decision: Decision) -> None:
         inserted = connection.execute(
@@ -276,7 +220,7 @@ class SqliteStore:
                 "reading launch options",
                 lambda c: c.execute("SELECT body FROM contents WHERE hash = ?", (options_hash,)).fetchone(),
             )
-            options = rows.decode_object(body[0])
+            options = rows.decode_object(body[0]) if body is not None else {}
             if len(self._options) > 64:
                 self._options.clear()
             self._options[options_hash] = options
@@ -361,9 +305,7 @@ class SqliteStore:
 
     def save_definition(self, definition: Definition, script: str) -> None:
         with self._transaction("save definition") as connection:
-            connection.execute(
-                "INSERT OR IGNORE INTO contents VALUES (?, ?)", (definition.version, script.encode("utf-8"))
-            )
+            connection.execute(_KEEP, (definition.version, script.encode("utf-8")))
             connection.execute(
                 "INSERT OR IGNORE INTO definitions VALUES (?, ?, ?, ?)",
                 (definition.owner, definition.name, definition.version, definition.saved_at),
@@ -447,6 +389,24 @@ class SqliteStore:
             if step.status is StepStatus.UNCERTAIN
         )
 
+    def latest_time(self) -> int:
+        query = (
+            "SELECT coalesce(max(CASE WHEN json_valid(text) THEN json_extract(text, '$.last_progress') END), 0) "
+            "FROM (SELECT CAST(record AS TEXT) AS text FROM runs)"
+        )
+        found = self._read("reading the latest time", lambda c: c.execute(query).fetchone())
+        return int(found[0])
+
+    def admissions(self, run_id: str) -> list[tuple[str, int]]:
+        found = self._read(
+            "reading admission intents",
+            lambda c: c.execute(
+                "SELECT step_id, attempt FROM admissions WHERE run_id = ? ORDER BY step_id, attempt",
+                (run_id,),
+            ).fetchall(),
+        )
+        return [(str(row[0]), int(row[1])) for row in found]
+
     def count_retained(self, owner: str) -> int:
         return self._count("owner = ?", [owner])
 
@@ -458,7 +418,7 @@ class SqliteStore:
         return int(row[0])
 
     def delete_run(self, record: RunRecord, at: int) -> None:
-        with self._transaction("delete") as connection:
+        with space.erasing(self._connection), self._transaction("delete") as connection:
             gone = connection.execute(
                 "DELETE FROM runs WHERE run_id = ? AND revision = ? RETURNING script_hash, options_hash",
                 (record.run_id, record.revision),
@@ -477,6 +437,23 @@ class SqliteStore:
                 gone,
             )
 
+    def give_back(self, *, rewrite: bool) -> bool:
+        """One step of giving the bytes of what was deleted back to the file system; whether to ask again.
+
+        Raises StoreFailed where the disk refuses; then nothing is lost. See ``space.give_back``.
+        """
+        return self._read("giving bytes back", lambda c: space.give_back(c, rewrite=rewrite))
+
+    def tombstone(self, run_id: str) -> Tombstone | None:
+        row = self._read(
+            "reading a tombstone",
+            lambda c: c.execute(
+                "SELECT run_id, owner, request_id, identity_hash, deleted_at FROM tombstones WHERE run_id = ?",
+                (run_id,),
+            ).fetchone(),
+        )
+        return Tombstone(*row) if row is not None else None
+
     def inbox_changed(self) -> bool:
         version = self._read("watching the inbox", lambda c: c.execute("PRAGMA data_version").fetchone()[0])
         changed: bool = version != self._data_version
@@ -493,12 +470,26 @@ class SqliteStore:
         return [rows.inbox(row) for row in found]
 
     def inbox_settle(self, row_id: int, outcome: str, detail: Mapping[str, Any], at: int) -> None:
-        with self._transaction("settle") as connection:
-            connection.execute(
-                "UPDATE inbox SET settled_at = ?, outcome = ?, detail = ? "
-                "WHERE id = ? AND settled_at IS NULL",
-                (at, outcome, rows.encode_object(detail), row_id),
-            )
+        with space.erasing(self._connection), self._transaction("settle") as connection:
+            self._settle(connection, row_id, outcome, detail, at)
+
+    def _settle(
+        self, connection: sqlite3.Connection, row_id: int, outcome: str, detail: Mapping[str, Any], at: int
+    ) -> None:
+        connection.execute(
+            "UPDATE inbox SET settled_at = ?, outcome = ?, detail = ?, body = ? "
+            "WHERE id = ? AND settled_at IS NULL",
+            (at, outcome, rows.encode_object(detail), rows.EMPTY, row_id),
+        )
+
+    @contextmanager
+    def settling(self, row_id: int, detail: Mapping[str, Any]) -> Iterator[None]:
+        self._answer = (row_id, detail)
+        try:
+            with space.erasing(self._connection):
+                yield
+        finally:
+            self._answer = None
 
     def owner_pid_of(self, incarnation: str) -> int | None:
         row = self._read(

@@ -220,6 +220,8 @@ class Worker:
                 fault = fault or self.end_fault()
                 if fault is None:
                     out += [pack(PLACES, places.encode()), fitting(END, bridge("end"))]
+            elif fault == "time_limit":
+                places = bridge("interruptedPlaces")
             elif fault is None and outstanding == 0 and self.has_filled_memory():
                 fault = "memory_limit"  # what should have gone on could not even be queued
         except self.error as error:

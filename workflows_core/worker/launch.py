@@ -161,7 +161,7 @@ def spawn(first: bytes, program: Program = PLAIN) -> tuple[Spawned, int]:
         written = os.write(stdin, first)
         directory = tempfile.mkdtemp(prefix="workflow-worker-")
         # The process keeps the directory it started in, although nothing leads there any more.
-        theirs.callback(os.rmdir, directory)
+        theirs.callback(_remove, directory)
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _BOOT.format(len(child_code(program)))],
             stdin=child_in,
@@ -176,6 +176,12 @@ def spawn(first: bytes, program: Program = PLAIN) -> tuple[Spawned, int]:
         _tie(child_life, process.pid)
         ours.pop_all()
         return Spawned(process, stdin, stdout, stderr, lifeline), written
+
+
+def _remove(directory: str) -> None:
+    """Remove an empty directory. One that stays does no harm; an error would lose the process that was started."""
+    with contextlib.suppress(OSError):
+        Path(directory).rmdir()
 
 
 def _environment() -> dict[str, str]:

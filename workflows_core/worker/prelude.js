@@ -47,10 +47,12 @@ const places = new WeakMap(); // Error -> place
 // A script can swallow the interruption of an entry and go on, and what it has computed by then depends on the
 // machine's speed: nothing that it queues after `cut` may leave.
 let interrupted = false;
+let interruptedAt = "[]";
 let cut = 0;
 
 Error.prepareStackTrace = (error, sites) => {
-  if (!interrupted && isInternal(error, "interrupted")) {
+  const first = !interrupted && isInternal(error, "interrupted");
+  if (first) {
     interrupted = true;
     cut = queued;
   }
@@ -61,6 +63,9 @@ Error.prepareStackTrace = (error, sites) => {
       // What the engine has no place for is placed where the function begins.
       latest = line === firstLine ? "[1,1]" : "[" + (line - firstLine) + "," + sites[i].getColumnNumber() + "]";
       apply(weakSet, places, [error, "[]," + latest]);
+      // A loop that calls nothing has the place of the call before it, or where its function begins; where that is
+      // the script itself, nothing is known.
+      if (first && line !== firstLine) interruptedAt = latest;
       break;
     }
   }

@@ -189,6 +189,7 @@ const entries = {
   endLimit: () => endLimit,
   threwNull: () => threwNull,
   interrupted: () => interrupted,
+  interruptedPlaces: () => apply(join, ["[[[],", interruptedAt, "]]"], [""]),
   overflowed: () => overflowed,
   end: () => (endText === null ? null : apply(join, [endText], [""])),
   endPlaces: () => apply(join, ["[[", endPlace, "]]"], [""]),

@@ -14,6 +14,7 @@ let recorded = -1; // the statement count of the latest breakpoint that was pass
 let callSites = null; // by call, from 0: the statement that makes it, as far as the parent knows
 let at = null; // the scope of the call at which the script is paused
 const siteClosures = create(null); // statement -> where it began the last time
+const siteBegan = create(null); // statement -> the count of statements when it began the last time
 const callScopes = create(null); // call id -> {closure, site}
 
 const evaluators = { ReferenceFault: ReferenceError.prototype, SyntaxFault: SyntaxError.prototype };
@@ -74,6 +75,7 @@ function probe(what) {
   }
   closure = what;
   siteClosures[site] = what;
+  siteBegan[site] = statements;
   if (statements === planned.statement) {
     pauseHere("statement");
   } else if (breaks !== null && breaks[site] === 1) {
@@ -131,7 +133,8 @@ function setPlan(command) {
   if (command.count && hits === null) hits = new Counts(sites);
 }
 
-// The parent's questions. `call` looks from where that call was made instead of from the latest statement.
+// The parent's questions. `call` looks from where that call was made, `site` from where that statement began the last
+// time, instead of from the latest statement.
 function perform(command) {
   const { op } = command;
   if (op === "state") return state("asked");
@@ -140,7 +143,9 @@ function perform(command) {
     callSites = command.sites;
     return "null";
   }
-  const scope = (command.call === null ? at : callScopes[command.call]) || { __proto__: null, closure, site };
+  if (op === "latest") return text(latestOf(command.sites));
+  const scope = (command.site >= 0 ? { __proto__: null, closure: siteClosures[command.site] || null, site: command.site }
+    : command.call === null ? at : callScopes[command.call]) || { __proto__: null, closure, site };
   if (op === "where") return text(scope.site);
   const from = scope.closure;
   const values = { __proto__: null, length: 0 };
@@ -153,6 +158,16 @@ function perform(command) {
     inspecting = false;
   }
   return apply(join, ["[", apply(join, values, [","]), "]"], [""]);
+}
+
+// The statement of `sites` that began last, or -1 where none has begun.
+function latestOf(sites) {
+  let found = -1;
+  for (let i = 0; i < sites.length; i++) {
+    const began = siteBegan[sites[i]];
+    if (began !== undefined && (found < 0 || began > siteBegan[found])) found = sites[i];
+  }
+  return found;
 }
 
 function hitList() {

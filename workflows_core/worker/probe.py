@@ -77,10 +77,14 @@ class ProbedWorker(ReplayWorker):
         if problem is not None:
             await worker.close()
             raise ScriptRefused(problem.message, code=problem.code, line=problem.line, column=problem.column)
-        worker._sites = sites
-        worker._expecting.expected.extend(expected)
-        worker._outgoing += worker._laid_ahead(batches)
-        worker._flush()
+        try:
+            worker._sites = sites
+            worker._expecting.expected.extend(expected)
+            worker._outgoing += worker._laid_ahead(batches)
+            worker._flush()
+        except BaseException:  # what was recorded cannot be handed over
+            await worker.close()
+            raise
         return worker
 
     def __init__(self, script: str) -> None:
@@ -112,16 +116,23 @@ class ProbedWorker(ReplayWorker):
         return msgspec.convert(answer, Stop)
 
     async def look(
-        self, expressions: Sequence[str], *, call: int | None = None, bounds: Bounds | None = None
+        self,
+        expressions: Sequence[str],
+        *,
+        call: int | None = None,
+        site: int | None = None,
+        bounds: Bounds | None = None,
     ) -> list[Any]:
-        """The values of ``expressions`` where the script stands, or where call number ``call`` was made.
+        """The values of ``expressions`` where the script stands, where call number ``call`` was made, or where
+        statement number ``site`` began the last time.
 
         What JSON cannot say appears as ``{"$type": …}``; an expression that throws as its error. Raises WorkerDied
         where one does not end.
         """
         within = bounds if bounds is not None else Bounds()
         command = {
-            "op": "look", "expressions": list(expressions), "call": call, **msgspec.structs.asdict(within)
+            "op": "look", "expressions": list(expressions), "call": call, "site": -1 if site is None else site,
+            **msgspec.structs.asdict(within),
         }  # fmt: skip
         found: list[Any] = await self._ask(encode(command))
         return found
@@ -132,7 +143,12 @@ class ProbedWorker(ReplayWorker):
 
     async def site_of(self, call: int) -> int:
         """The number of the statement that made the call with this id; -1 where no statement has begun."""
-        found: int = await self._ask(encode({"op": "where", "call": call}))
+        found: int = await self._ask(encode({"op": "where", "call": call, "site": -1}))
+        return found
+
+    async def latest(self, sites: Sequence[int]) -> int:
+        """Which of the statements of these numbers began last; -1 where none has begun."""
+        found: int = await self._ask(encode({"op": "latest", "sites": list(sites)}))
         return found
 
     async def hits(self) -> list[int]:

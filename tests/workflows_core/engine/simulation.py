@@ -8,15 +8,18 @@ chaos stops and each run is brought to a final state by commands alone. The audi
 from __future__ import annotations
 
 import asyncio
-import os
+import hashlib
 import random
-import signal
+import shutil
 import sqlite3
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from extension_api import ExtensionData, ExtensionRuntimeDeps
+from extension_api.agent_runs import AgentRunRequest, AgentRunView
 from workflows_core.engine.reconciliation import ReconcileRequest
 from workflows_core.engine.service import WorkflowService
 from workflows_core.engine.waits import DecideRequest
@@ -28,6 +31,7 @@ from workflows_core.store import rows
 from workflows_core.store.base import Batch
 
 from .fakes import Crash, CrashingStore, Fails, FakeRuns, NeedsInput, crash, request
+from .virtual import Clock, SteppedWorker, virtual_world
 
 A = "agent({stepId: '%s', agentRef: 'lead_agent', task: %s})"
 SCRIPTS = (
@@ -45,6 +49,9 @@ SCRIPTS = (
     "const b = await agent({stepId: 'b', agentRef: 'lead_agent', task: 2, artifacts: [c.artifactVersion]});\n"
     "return [b.output, (await readArtifact({artifactVersion: c.artifactVersion, offset: 0})).data];",
 )
+
+#: Virtual seconds within which a world must have come to its end.
+LIFE_SECONDS = 3_600
 
 #: The moves that the table admits, between any two stored states of a run.
 MOVES = {(source, target) for row in TRANSITIONS.values() for source, target in row.items()}
@@ -67,25 +74,46 @@ class UnsteadyStore(CrashingStore):
         super().commit(run_id, batch)
 
 
+class Agents(FakeRuns):
+    """Agents at the end of a line that goes dead: a request whose answer nobody got may still arrive, later."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.answer, interactive=True)
+        self._world = world
+        self.on_the_way: list[asyncio.Task[Any]] = []
+
+    async def admit(self, request: AgentRunRequest) -> AgentRunView:
+        draw = self._world.random
+        dead = not self._world.calm and draw.random() < 0.08
+        try:
+            if dead:
+                raise ConnectionError("the line went dead before the answer")
+            await asyncio.sleep(0 if self._world.calm else draw.choice((0, 0, 0.001, 0.02, 0.1)))
+        except (ConnectionError, asyncio.CancelledError):
+            if draw.random() < 0.7:
+                self.on_the_way.append(asyncio.create_task(self._arrive(request, draw.choice((0, 0.01, 1)))))
+            raise
+        return await super().admit(request)
+
+    async def _arrive(self, request: AgentRunRequest, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await super().admit(request)
+
+
 class World:
     def __init__(self, seed: int, folder: Path, clock: Clock) -> None:
         self.random = random.Random(seed)
         self.path = folder / "w.sqlite"
         self.clock = clock
         self.calm = False
-        self.runs = FakeRuns(self._answer, interactive=True)
+        self.runs = Agents(self)
         self.runs.files["f"] = (b"file", "text/plain")
-        self.runs.before_admit = self._before_admit
         self.engine: WorkflowService | None = None
         self.stores: list[UnsteadyStore] = []
         self.launched: list[str] = []
         self.receipts: list[Decision] = []
 
-    async def _before_admit(self, req: Any) -> None:
-        if not self.calm and self.random.random() < 0.08:
-            raise ConnectionError("the line went dead before the answer")
-
-    async def _answer(self, runs: FakeRuns, req: Any) -> Any:
+    async def answer(self, runs: FakeRuns, req: Any) -> Any:
         await asyncio.sleep(0 if self.calm else self.random.choice((0, 0, 0.002, 0.01)))
         dice = 1.0 if self.calm else self.random.random()
         if dice < 0.08:
@@ -178,8 +206,9 @@ class World:
 
     async def kill_worker(self) -> None:
         for supervisor in list(self.engine._supervisors.values()) if self.engine is not None else []:
-            if supervisor._worker is not None and self.random.random() < 0.5:
-                os.kill(supervisor._worker.pid, signal.SIGKILL)
+            worker = supervisor._worker
+            if isinstance(worker, SteppedWorker) and self.random.random() < 0.5:
+                worker.perish()
 
     async def refuse_writes(self) -> None:
         if self.engine is not None:
@@ -197,7 +226,7 @@ class World:
             (self.launch, 3),
             (self.command, 6),
             (self.rest, 6),
-            (self.crash, 1),
+            (self.crash, 2),
             (self.shut_down, 1),
             (self.kill_worker, 1),
             (self.refuse_writes, 1),
@@ -255,10 +284,11 @@ class World:
 
     async def close(self) -> None:
         await self.shut_down()
-        for task in self.runs.tasks.values():
+        tasks = [*self.runs.on_the_way, *self.runs.tasks.values()]
+        for task in tasks:
             task.cancel()
-        if self.runs.tasks:
-            await asyncio.wait(self.runs.tasks.values())
+        if tasks:
+            await asyncio.wait(tasks)
 
     def audit(self) -> Counter[str]:
         """What must hold in the database, read without the engine. Returns the states that were reached."""
@@ -289,42 +319,64 @@ class World:
             connection.close()
 
 
-class Clock:
-    """Stands in for the time module inside workflows_core.model: wall-clock time that may jump."""
-
-    def __init__(self) -> None:
-        self.offset = 0
-
-    def time_ns(self) -> int:
-        import time
-
-        return time.time_ns() + self.offset
-
-
 MOVE_NAMES = ("launch", "command", "rest", "crash", "shut_down", "kill_worker", "refuse_writes", "jump")
 
 
-async def ordered(moves: list[str], seed: int, folder: Path, clock: Clock) -> Counter[str]:
+class Past(NamedTuple):
+    """What a seed came to: how often each state was reached, and the hash of everything that is stored."""
+
+    states: Counter[str]
+    digest: str
+
+
+def contents(path: Path) -> str:
+    """SHA-256 of every row of a store but the process ids in it."""
+    found = hashlib.sha256()
+    with closing(sqlite3.connect(path)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        for (table,) in tables.fetchall():
+            cursor = connection.execute(f"SELECT * FROM {table}")
+            names = [column[0] for column in cursor.description]
+            for row in sorted(map(repr, cursor.fetchall())) if "pid" not in names else ():
+                found.update(f"{table} {row}\n".encode())
+    return found.hexdigest()
+
+
+def ordered(moves: list[str], seed: int, folder: Path) -> Past:
     """Do the moves in this order, bring every run to an end, and audit."""
-    world = World(seed, folder, clock)
-    try:
+
+    async def play(world: World) -> None:
         await world.launch()
         await world.ordered(moves)
-        clock.offset = 0
-        await world.bring_to_an_end()
-    finally:
-        await world.close()
-    return world.audit()
+
+    return _play(seed, folder, play)
 
 
-async def simulate(seed: int, folder: Path, clock: Clock, moves: int = 40) -> Counter[str]:
-    """Run one seed to its end and audit it."""
+def simulate(seed: int, folder: Path, moves: int = 40) -> Past:
+    """Run one seed to its end and audit it; the folder goes where everything holds."""
+    return _play(seed, folder, lambda world: world.chaos(moves))
+
+
+def _play(seed: int, folder: Path, play: Callable[[World], Awaitable[None]]) -> Past:
     folder.mkdir(parents=True, exist_ok=True)
-    world = World(seed, folder, clock)
     try:
-        await world.chaos(moves)
-        clock.offset = 0
-        await world.bring_to_an_end()
+        with virtual_world(seed) as (runner, clock):
+            world = World(seed, folder, clock)
+            runner.run(_to_the_end(world, play))
+            past = Past(world.audit(), contents(world.path))
+    except BaseException as error:
+        error.add_note(f"seed {seed} reproduces it; its store is in {folder}")
+        raise
+    shutil.rmtree(folder)
+    return past
+
+
+async def _to_the_end(world: World, play: Callable[[World], Awaitable[None]]) -> None:
+    try:
+        async with asyncio.timeout(LIFE_SECONDS):
+            await play(world)
+            world.clock.offset = 0
+            await world.bring_to_an_end()
+            await asyncio.sleep(2)  # what is on its way to an Agent arrives
     finally:
         await world.close()
-    return world.audit()

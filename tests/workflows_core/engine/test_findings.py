@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workflows_core.engine.waits import DecideRequest
-from workflows_core.errors import Conflict, StoreFailed
+from workflows_core.errors import Conflict, QuotaReached, StoreFailed
 from workflows_core.journal.frames import verify_chain
 from workflows_core.model import RunState
 from workflows_core.store.base import Batch
@@ -199,3 +199,33 @@ def test_a_store_that_others_could_read_is_made_private(tmp_path: Path) -> None:
     path.chmod(0o644)
     SqliteStore(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_launch_that_could_never_start_a_call_is_refused_in_words(tmp_path: Path) -> None:
+    async def lost(asked: Any) -> None:
+        raise ConnectionError
+
+    runs = FakeRuns()
+    runs.before_admit = lost
+    async with service(tmp_path, runs, global_concurrency=1) as engine:
+        first = await engine.launch(request(ONE), runs)
+        await reach(engine, first.run_id, runs, RunState.NEEDS_RECONCILIATION)
+        with pytest.raises(QuotaReached, match=r"outcome is uncertain.*Settle one"):
+            await engine.launch(request(ONE), runs)
+    async with service(tmp_path, runs, global_concurrency=1) as engine:
+        with pytest.raises(QuotaReached, match="global_concurrency"):
+            await engine.launch(request(ONE), runs)
+
+
+async def test_a_deadline_names_the_calls_that_found_no_place(tmp_path: Path) -> None:
+    async def never(runs: FakeRuns, req: Any) -> Any:
+        await asyncio.sleep(3_600)
+
+    runs = FakeRuns(never)
+    async with service(tmp_path, runs, global_concurrency=1, timeout_seconds=1) as engine:
+        both = "await parallel([1, 2].map(n => () => agent({stepId: `s${n}`, agentRef: 'lead_agent', task: n})));"
+        launched = await engine.launch(request(both), runs)
+        view = await settle(engine, launched.run_id, runs)
+    assert view.cause is not None
+    assert view.cause.code == "deadline"
+    assert "s2 had found no place" in view.cause.message

@@ -320,6 +320,13 @@ async def test_a_script_that_spins_is_stopped(tmp_path: Path, script: str) -> No
     assert view.cause.code in ("time_limit", "job_limit", "turn_limit")
 
 
+async def test_a_script_that_computes_too_long_says_where_it_was_last_seen(tmp_path: Path) -> None:
+    view = await run_script(tmp_path, "log('a');\nlog('b');\nfor (;;);")
+    assert view.cause is not None
+    assert (view.cause.code, view.cause.line) == ("time_limit", 2)
+    assert "last seen at line 2" in view.cause.message
+
+
 async def test_a_syntax_error_fails_with_its_position(tmp_path: Path) -> None:
     view = await run_script(tmp_path, "const a = 1;\nconst b = ;")
     assert view.state is RunState.FAILED

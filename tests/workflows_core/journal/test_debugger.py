@@ -284,6 +284,65 @@ async def test_an_unfinished_run_is_visited_up_to_where_it_was_cut() -> None:
             await debugger.go_to_frame(4)
 
 
+async def test_where_a_run_was_cut_the_call_without_an_answer_and_its_variables_are_shown() -> None:
+    script = """\
+const ask = async (name, task) => {
+  const mine = name.toUpperCase();
+  return (await agent({stepId: name, agentRef: 'lead_agent', task})).output + mine;
+};
+const first = await ask('one', 1);
+const both = await parallel([() => ask('two', first), () => ask('three', first)]);
+return both;
+"""
+    frames = await record(script, order=lambda waiting: waiting[:1], rounds=2)
+    async with opened(script, frames) as debugger:
+        last = await debugger.go_to_statement(debugger.statements + 1)
+        assert (last.kind, last.line, last.column) == ("end", 3, 17)
+        assert [one.label for one in last.pending] == ["three"]
+        assert values(last)["mine"] == "THREE"
+        assert await debugger.watch(["mine + task"]) == {"mine + task": "THREE1ONE"}
+
+
+async def test_the_end_of_a_completed_run_is_its_return_and_not_a_function_that_it_called() -> None:
+    script = """\
+const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: {list: [1, 2]}});
+const twice = one => 2 * one;
+function sum(list) { let total = 0; for (const one of list) total += one; return total; }
+return {
+  doubled: r.output.list.map(one => twice(one)), sum: sum(r.output.list),
+};
+"""
+    async with opened(script) as debugger:
+        moment = await debugger.go_to_frame(3)
+        assert where(moment)[0::3] == ("end", 4) and moment.column == 1
+        assert set(values(moment)) == {"r", "twice", "sum"}
+        assert await debugger.watch(["r.output.list.length", "one"]) == {
+            "r.output.list.length": 2,
+            "one": {"$type": "error", "name": "ReferenceError", "message": "one is not defined"},
+        }
+        assert (await debugger.step_back()).line == 3
+        assert await debugger.go_to_frame(3) == moment
+    async with opened("const a = [1].map(one => one);\nlog('x');\nif (a[0]) { log('y'); }\n") as debugger:
+        moment = await debugger.go_to_frame(len(debugger.frames) - 1)
+        assert (moment.line, moment.column) == (3, 13)
+
+
+async def test_the_end_of_a_run_that_threw_is_where_it_threw() -> None:
+    script = """\
+const check = list => {
+  const wanted = 2;
+  if (list.length < wanted) throw new Error('too few');
+  return list;
+};
+const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: [1]});
+return check(r.output);
+"""
+    async with opened(script) as debugger:
+        moment = await debugger.go_to_frame(3)
+        assert (moment.kind, moment.line) == ("end", 3)
+        assert values(moment)["wanted"] == 2 and values(moment)["list"] == [1]
+
+
 async def test_a_divergence_bounds_the_travel_and_shows_what_fed_the_request() -> None:
     frames = await record(ROUNDS)
     edited = ROUNDS.replace("task: {n: round}", "task: {n: round * 2 - 1}")

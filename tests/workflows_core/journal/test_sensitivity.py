@@ -15,6 +15,7 @@ import pytest
 from tests.workflows_core.script.scripts import generated
 from workflows_core.errors import ScriptRefused
 from workflows_core.journal.bundle import write
+from workflows_core.journal.debugger import Debugger
 from workflows_core.journal.frames import Frame, FrameKind
 from workflows_core.journal.verify import verify
 from workflows_core.jsontext import encode, parse
@@ -23,63 +24,84 @@ from .recording import rechained, record
 from .runs import bundle, members
 
 
-async def recorded(seeds: range) -> AsyncIterator[tuple[str, list[Frame]]]:
-    for seed in seeds:
+async def recorded(first_seed: int, count: int) -> AsyncIterator[tuple[str, list[Frame]]]:
+    """``count`` generated scripts that ask for something, with their journals."""
+    seed = first_seed
+    while count:
         script = generated(seed)
+        seed += 1
         try:
             frames = await record(script, order=lambda waiting: waiting[-1:])
         except ScriptRefused:
             continue
         if len(frames) > 2:
+            count -= 1
             yield script, frames
 
 
-async def is_sensitive(script: str, frames: list[Frame], rng: random.Random) -> None:
-    """One byte of each frame is changed, with and without a new chain: always found, requests by execution."""
+async def replays_alike(script: str, frames: list[Frame], times: int) -> None:
+    """Replayed so many times without probes and with them, no frame differs."""
+    first = await verify(script, frames)
+    assert first.verdict == "complete"
+    for _ in range(times - 1):
+        assert await verify(script, frames) == first
+    debugger = await Debugger.open(script, frames)
+    try:
+        assert (debugger.level, debugger.diverged) == ("statements", None)
+        for _ in range(times - 1):
+            assert await debugger._survey() is None
+    finally:
+        await debugger.close()
+
+
+async def is_sensitive(script: str, frames: list[Frame], rng: random.Random, requests: int) -> None:
+    """One byte of each frame is changed: always found. So it is with a new chain, in ``requests`` of the request
+    frames, by execution; also where the changed frame is well formed.
+    """
     for frame in frames:
-        body = bytearray(frame.body)
-        body[rng.randrange(len(body))] ^= 1 << rng.randrange(7)
         broken = [*frames]
-        broken[frame.number] = msgspec.structs.replace(frame, body=bytes(body))
+        broken[frame.number] = msgspec.structs.replace(frame, body=flipped(frame.body, rng))
         assert (await verify(script, broken)).verdict == "incompatible"
-    requests = [frame for frame in frames if frame.kind is FrameKind.REQUEST]
-    frame = rng.choice(requests)
-    altered = parse(frame.body)
-    call = rng.choice(altered["calls"])
-    key = rng.choice([key for key in call if key not in ("op", "id")])
-    call[key] = "altered" if isinstance(call[key], str) else ["altered"]
-    found = await verify(script, rechained(frames, {frame.number: encode(altered)}))
-    assert found.verdict == "diverged"
-    assert found.divergence is not None and found.divergence.frame == frame.number
+    asked = [frame for frame in frames if frame.kind is FrameKind.REQUEST]
+    for frame in rng.sample(asked, min(requests, len(asked))):
+        found = await verify(script, rechained(frames, {frame.number: flipped(frame.body, rng)}))
+        assert found.verdict in ("diverged", "incompatible")
+        assert found.divergence is None or found.divergence.frame == frame.number
+        altered = parse(frame.body)
+        call = rng.choice(altered["calls"])
+        key = rng.choice([key for key in call if key not in ("op", "id")])
+        call[key] = "altered" if isinstance(call[key], str) else ["altered"]
+        found = await verify(script, rechained(frames, {frame.number: encode(altered)}))
+        assert found.verdict == "diverged"
+        assert found.divergence is not None and found.divergence.frame == frame.number
+
+
+def flipped(body: bytes, rng: random.Random) -> bytes:
+    changed = bytearray(body)
+    changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(7)
+    return bytes(changed)
 
 
 async def test_generated_runs_replay_alike_and_notice_every_change() -> None:
     rng = random.Random(11)
-    count = 0
-    async for script, frames in recorded(range(500, 526)):
-        count += 1
-        first = await verify(script, frames)
-        assert first.verdict == "complete"
-        assert await verify(script, frames) == first
-        await is_sensitive(script, frames, rng)
-    assert count > 4
+    async for script, frames in recorded(500, 8):
+        await replays_alike(script, frames, 2)
+        await is_sensitive(script, frames, rng, 1)
 
 
 @pytest.mark.soak
-async def test_two_thousand_scripts_replay_alike_five_times() -> None:
-    async for script, frames in recorded(range(2_000)):
-        for _ in range(5):
-            assert (await verify(script, frames)).verdict == "complete"
+@pytest.mark.parametrize("part", range(20))
+async def test_two_thousand_scripts_replay_alike_five_times(part: int) -> None:
+    async for script, frames in recorded(part * 100_000, 100):
+        await replays_alike(script, frames, 5)
 
 
 @pytest.mark.soak
-async def test_five_hundred_journals_notice_every_change() -> None:
-    rng = random.Random(12)
-    count = 0
-    async for script, frames in recorded(range(10_000, 12_000)):
-        await is_sensitive(script, frames, rng)
-        count += 1
-    assert count >= 500
+@pytest.mark.parametrize("part", range(10))
+async def test_five_hundred_journals_notice_every_change(part: int) -> None:
+    rng = random.Random(part)
+    async for script, frames in recorded(10_000_000 + part * 100_000, 50):
+        await is_sensitive(script, frames, rng, len(frames))
 
 
 WATCHED = """

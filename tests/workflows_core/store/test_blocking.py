@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workflows_core.errors import NotFound, StoreFailed, StoreTooNew
+from workflows_core.journal import view
 from workflows_core.journal.frames import JournalWriter
-from workflows_core.model import RunState
+from workflows_core.model import RunState, RunSummary
+from workflows_core.store import queries
+from workflows_core.store import reader as reading
 from workflows_core.store.blocking import BlockingReader
 from workflows_core.store.reader import StoreReader
 from workflows_core.store.sqlite import SqliteStore
@@ -45,8 +50,12 @@ def fill(store: SqliteStore) -> list[str]:
     return ids
 
 
+@pytest.mark.parametrize("many", [0, reading.MANY_ROWS], ids=["in a thread", "on the loop"])
 @pytest.mark.parametrize("alive", [True, False])
-async def test_the_answers_are_those_of_the_event_loop(path: Path, alive: bool) -> None:
+async def test_the_answers_are_those_of_the_event_loop(
+    path: Path, alive: bool, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MANY_ROWS", many)
     store = SqliteStore(path)
     ids = fill(store)
     if not alive:
@@ -77,6 +86,30 @@ async def test_the_answers_are_those_of_the_event_loop(path: Path, alive: bool) 
         await there.close()
         if alive:
             store.close()
+
+
+async def test_many_rows_become_values_off_the_loop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def noted(record: Any) -> RunSummary:
+        made.append(threading.get_ident())
+        return view.summary(record)
+
+    monkeypatch.setattr(queries, "summary", noted)
+    monkeypatch.setattr(reading, "MANY_ROWS", 2)
+    store = SqliteStore(path)
+    fill(store)
+    there = await StoreReader.open(path)
+    assert there is not None
+    try:
+        await there.runs(2)
+        assert set(made) == {threading.get_ident()}
+        made.clear()
+        await there.runs(None)
+        assert len(made) == 3 and threading.get_ident() not in made
+    finally:
+        await there.close()
+        store.close()
 
 
 def test_it_cannot_write(store: SqliteStore, path: Path) -> None:

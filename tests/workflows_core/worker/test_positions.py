@@ -130,3 +130,24 @@ async def test_positions_are_not_part_of_the_body() -> None:
     finally:
         await worker.close()
         await moved.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "position"),
+    [
+        ("const n = 1;\nconst spin = () => {\n  for (;;);\n};\nspin();", (2, 1)),
+        ("log('a');\nlog('b');\nfor (;;);", (2, 1)),
+        (f"await agent({A});\nlog('after');\nfor (;;);", (2, 1)),
+        ("try {\n  [1].forEach(() => {\n    for (;;);\n  });\n} catch (e) {}\nreturn 1;", (2, 1)),
+        ("await 0;\nlog('x');\ntry { for (;;); } catch (e) {}\nreturn 1;", (2, 1)),
+        ("for (;;);", None),
+    ],
+)
+async def test_a_script_that_computes_too_long_is_placed_as_well_as_the_engine_can(
+    script: str, position: tuple[int, int] | None
+) -> None:
+    """The place of the latest call in the function that computes, or the line on which that function begins."""
+    outcome = await run(script)
+    assert outcome.code == "time_limit"
+    assert outcome.end is not None
+    assert outcome.end.position == position

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from workflows_core.errors import ScriptRefused
 from workflows_core.jsontext import sha256
 from workflows_core.limits import Limits
 from workflows_core.script.instrument import instrument
-from workflows_core.worker import launch
+from workflows_core.worker import launch, process
 from workflows_core.worker.ahead import ReplayWorker
 from workflows_core.worker.probe import PROBING, Bounds, ProbedWorker
 from workflows_core.worker.process import WorkerDied
@@ -36,6 +38,20 @@ async def probed(script: str, *batches: list[bytes]) -> ProbedWorker:
         limits=Limits(),
         batches=batches,
     )
+
+
+async def test_a_worker_that_cannot_be_given_the_responses_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[launch.Spawned] = []
+
+    def remember(first: bytes, program: launch.Program) -> tuple[launch.Spawned, int]:
+        made = launch.spawn(first, program)
+        started.append(made[0])
+        return made
+
+    monkeypatch.setattr(process, "spawn", remember)
+    with pytest.raises(ValueError, match="an empty batch"):
+        await probed(SCRIPT, [])
+    assert [spawned.process.returncode for spawned in started] == [-signal.SIGKILL]
 
 
 async def test_turns_come_without_being_asked_for() -> None:

@@ -229,6 +229,20 @@ async def test_no_start_leaks_however_it_ends(
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_directory_that_cannot_be_removed_loses_no_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(path: object) -> None:
+        raise OSError("busy")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as broken:
+        broken.setattr(launch.os, "rmdir", refuse)
+        worker = await start(WAITS)
+    await worker.close()
+    assert not is_child(worker.pid)
+
+
 async def test_a_process_that_cannot_be_started_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     before = open_files() if Path("/proc/self/fd").exists() else 0

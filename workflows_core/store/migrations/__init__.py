@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from . import m0001_runs, m0002_people
+from . import m0001_runs, m0002_people, m0003_states
 
 #: (number, name, statements), in order; numbers start at 1 and have no gaps.
 MIGRATIONS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (1, "runs", m0001_runs.STATEMENTS),
     (2, "people", m0002_people.STATEMENTS),
+    (3, "states", m0003_states.STATEMENTS),
 )
 
 NEWEST = MIGRATIONS[-1][0]
