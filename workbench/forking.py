@@ -1,8 +1,8 @@
 """What if: a new run from a recorded one, with another answer or another script.
 
 Recorded answers are pinned by step id and the hash of the request, never by position: a call that asks exactly
-what was recorded gets the recorded answer, any other is answered by the stub set that the parent ran on, or by one
-that is given. The new run names its parent and inherits no approval: pauses and checkpoints wait again.
+what was recorded gets the recorded answer, any other is answered by the stub set that the parent ran on, by one that
+is given, or by real Agents. The new run names its parent and inherits no approval: pauses and checkpoints wait again.
 """
 
 from __future__ import annotations
@@ -44,13 +44,19 @@ async def prepare_fork(
     step: str | None = None,
     reply: Any = _NOTHING,
     stubs: Sequence[Mapping[str, Any]] | None = None,
+    real: bool = False,
     request_id: str | None = None,
 ) -> Fork:
     """The launch of a fork: ``reply`` replaces the output of the Agent call that frame ``at`` answers or asks for
-    (``step`` names which, where it is several), ``script`` the script, ``stubs`` the parent's stub set.
+    (``step`` names which, where it is several), ``script`` the script, ``stubs`` the parent's stub set. With
+    ``real`` real Agents answer what was not recorded, instead of a stub set.
 
     Raises UsageError where the frame has no such answer, or the run has no values.
     """
+    if real and stubs is not None:
+        raise UsageError(
+            "what was not recorded is answered by stubs or by real Agents; leave one of the two out"
+        )
     calls = recorded(bundle)
     frames: Sequence[Frame] = bundle.frames
     edited: Recorded | None = None
@@ -65,13 +71,15 @@ async def prepare_fork(
     entries, notes = stub_entries(bundle, pinned=True)
     if edited is not None:
         entries = [_edited(entry, edited, reply) for entry in entries]
-    rest = stubs if stubs is not None else _parent_stubs(bundle, notes)
+    rest: Sequence[Mapping[str, Any]] = ()
+    if not real:
+        rest = stubs if stubs is not None else _parent_stubs(bundle, notes)
     whole = [*entries, *(dict(entry) for entry in rest)]
     options = {
-        "agents": "stub",
+        "agents": "real" if real else "stub",
         "stubs": whole,
         "stubs_hash": canonical_hash(whole),
-        "label": f"recorded in {bundle.run_id}",
+        "label": f"recorded in {bundle.run_id}" + (", then real Agents" if real else ""),
     }
     request = LaunchRequest(
         script=text,

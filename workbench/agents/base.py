@@ -6,9 +6,9 @@ the host's loop and must not block it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from extension_api.agent_runs import AgentRunStatus
 
@@ -20,7 +20,11 @@ class BackendUnavailable(RuntimeError):
 
 
 class FileRefused(RuntimeError):
-    """A file of a child run cannot be read. ``code`` is stable: bad_path, file_not_found, file_too_large."""
+    """A file of a child run cannot be read.
+
+    ``code`` is stable: bad_path, file_not_found, file_too_large; of a folder on this machine also not_a_file,
+    file_changed and secret_in_file.
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,22 +57,34 @@ class Call:
 
 @dataclass(frozen=True)
 class ChildRef:
-    """A recorded child run, as much as the record keeps of it, and the agent's settings of now."""
+    """A recorded child run, as much as the record keeps of it, and the agent's settings of now.
+
+    ``input`` is the child's whole input, None where nobody needs it; ``run_id``, ``step_id`` and ``attempt`` name
+    the workflow step.
+    """
 
     child_run_id: str
     thread_id: str
     agent_ref: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, Any] | None = None
+    run_id: str = ""
+    step_id: str = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How an execution ends. ``output`` counts for ``success`` only; an error has a code and a sentence."""
+    """How an execution ends. ``output`` counts for ``success`` only; an error has a code and a sentence.
+
+    ``answered_by`` says who and in which session, where a person gave the answer; it is kept in the events.
+    """
 
     status: AgentRunStatus
     output: Any = None
     error_code: str | None = None
     error_message: str | None = None
+    answered_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +154,7 @@ class AgentDescription:
 
 
 class Backend(Protocol):
-    """One way to run Agents."""
+    """One way to run Agents. A backend that holds something open has a coroutine method ``close`` besides."""
 
     name: str
     durable: bool
@@ -162,13 +178,28 @@ class Backend(Protocol):
         and for an execution inside this process the execution itself.
         """
 
-    async def interrupt(self, child: ChildRef) -> None:
-        """Ask an execution outside this process to stop."""
+    async def interrupt(self, child: ChildRef) -> bool | None:
+        """Ask an execution outside this process to stop.
+
+        True where ``observe`` goes on and says how it ended. Anything else: there is nothing to stop but the
+        observation, and the host ends the execution as interrupted.
+        """
 
     async def read_file(
         self, child: ChildRef, files: Mapping[str, str] | None, path: str, *, max_bytes: int
     ) -> tuple[bytes, str]:
         """Bytes and media type of a file of the execution's own folder. Raises FileRefused."""
+
+
+@runtime_checkable
+class KeepsFolders(Protocol):
+    """A backend that keeps something of its child runs outside the host's store."""
+
+    def discard(self, child_run_ids: Sequence[str]) -> None:
+        """Remove what is kept of child runs whose records are gone. In the host's loop; never raises."""
+
+    def sweep(self, known: Callable[[str], bool]) -> None:
+        """Remove what is kept of child runs that ``known`` does not know: a crash left it. Never raises."""
 
 
 class Backends:
@@ -186,6 +217,17 @@ class Backends:
                 f"the backend {name!r} is not part of this workbench yet (available: {have})"
             )
         return backend
+
+    async def close(self) -> None:
+        """Close what the backends hold open, such as connections. Nothing may be asked afterwards."""
+        for backend in self._backends.values():
+            close = getattr(backend, "close", None)
+            if close is not None:
+                await close()
+
+    def keeping(self) -> list[KeepsFolders]:
+        """The backends that keep something beside the host's records."""
+        return [backend for backend in self._backends.values() if isinstance(backend, KeepsFolders)]
 
     def __contains__(self, name: object) -> bool:
         return name in self._backends

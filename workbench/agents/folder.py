@@ -1,4 +1,4 @@
-"""Reading a file that a child run left in its own folder, without being led anywhere else.
+"""A child run's own folder: reading a file that it left there without being led anywhere else, and removing it.
 
 The folder belongs to code that is not trusted and may change while it is read. Each part of the path is opened
 relative to the one before it and never through a link; only a regular file with one name, on the folder's own
@@ -8,14 +8,16 @@ file system, is read; and one that changes meanwhile is refused rather than retu
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Final
 
-from extension_api.agent_runs import AgentRunRefused
+from .base import FileRefused
 
 _PATH_LENGTH: Final = 1024
 _CHUNK: Final = 65_536
+_USER_DATA: Final = "/mnt/user-data/"
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 #: O_NONBLOCK keeps a FIFO from holding us; it changes nothing for a regular file.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -24,9 +26,10 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_
 def read_inside(folder: Path, path: str, *, max_bytes: int) -> bytes:
     """The bytes of ``path`` below ``folder``, as they were from the first to the last byte.
 
-    ``path`` is relative, with ``/`` between its parts. Raises AgentRunRefused: ``bad_path`` for a path that
-    leads out, ``no_file`` where there is nothing to read, ``not_a_file`` for anything but a regular file with
-    one name, ``file_too_large``, and ``file_changed`` where it changed while it was read.
+    ``path`` is relative, with ``/`` between its parts; a leading ``/mnt/user-data/``, which is what Agents call
+    their folder, is the folder. Raises FileRefused: ``bad_path`` for a path that leads out, ``file_not_found``
+    where there is nothing to read, ``not_a_file`` for anything but a regular file with one name,
+    ``file_too_large``, and ``file_changed`` where it changed while it was read.
     """
     parts = _parts(path)
     descriptors: list[int] = []
@@ -39,7 +42,7 @@ def read_inside(folder: Path, path: str, *, max_bytes: int) -> bytes:
         descriptors.append(_open(parts[-1], _FILE, parent, path))
         opened = os.fstat(descriptors[-1])
         if not _only_here(parts[-1], parent, opened) or opened.st_dev != device:
-            raise AgentRunRefused("not_a_file", f"{path[:80]} is not a regular file of the child's own")
+            raise FileRefused("not_a_file", f"{path[:80]} is not a regular file of the child's own")
         return _read(descriptors[-1], opened, path, max_bytes)
     finally:
         for descriptor in descriptors:
@@ -47,16 +50,10 @@ def read_inside(folder: Path, path: str, *, max_bytes: int) -> bytes:
 
 
 def _parts(path: str) -> list[str]:
-    parts = path.split("/")
-    if (
-        not path
-        or len(path) > _PATH_LENGTH
-        or "\0" in path
-        or path.startswith("/")
-        or any(part in ("", ".", "..") for part in parts)
-    ):
-        raise AgentRunRefused(
-            "bad_path", "a path is relative, inside the child's folder, without . or .. parts"
+    parts = path.removeprefix(_USER_DATA).split("/")
+    if not path or len(path) > _PATH_LENGTH or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise FileRefused(
+            "bad_path", "the path must be relative, inside the child's folder, without . or .. parts"
         )
     return parts
 
@@ -65,10 +62,10 @@ def _open(name: str, flags: int, inside: int | None, path: str) -> int:
     try:
         return os.open(name, flags, dir_fd=inside)
     except FileNotFoundError:
-        raise AgentRunRefused("no_file", f"the child left no file {path[:80]}") from None
+        raise FileRefused("file_not_found", f"the child left no file {path[:80]}") from None
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "its name cannot be used"
-        raise AgentRunRefused("not_a_file", f"{path[:80]} cannot be read as a file: {why}") from None
+        raise FileRefused("not_a_file", f"{path[:80]} cannot be read as a file: {why}") from None
 
 
 def _only_here(name: str, parent: int, opened: os.stat_result) -> bool:
@@ -87,7 +84,7 @@ def _only_here(name: str, parent: int, opened: os.stat_result) -> bool:
 
 def _read(descriptor: int, before: os.stat_result, path: str, max_bytes: int) -> bytes:
     if before.st_size > max_bytes:
-        raise AgentRunRefused(
+        raise FileRefused(
             "file_too_large", f"{path[:80]} has {before.st_size:,} bytes; admitted are {max_bytes:,}"
         )
     data = bytearray()
@@ -103,5 +100,25 @@ def _read(descriptor: int, before: os.stat_result, path: str, max_bytes: int) ->
         after.st_ctime_ns,
     )
     if not same or len(data) != before.st_size:
-        raise AgentRunRefused("file_changed", f"{path[:80]} changed while it was read; capture it again")
+        raise FileRefused("file_changed", f"{path[:80]} changed while it was read; capture it again")
     return bytes(data)
+
+
+def remove(folder: Path) -> None:
+    """Remove a child's folder with all in it, following no link; nothing where it is gone. Raises OSError.
+
+    What the child took away from its owner's reach is made reachable first.
+    """
+    try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            folder.unlink()
+            return
+    except FileNotFoundError:
+        return
+    folder.chmod(stat.S_IRWXU)
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            inner = Path(parent, name)
+            if stat.S_ISDIR(inner.lstat().st_mode):
+                inner.chmod(stat.S_IRWXU)  # before it is walked, since the walk is from the top
+    shutil.rmtree(folder)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 STUB: Final = "stub"
+OPENAI: Final = "openai"
+DEERFLOW: Final = "deerflow"
+COMMAND: Final = "command"
+MANUAL: Final = "manual"
 
 #: Every backend that ``workbench.yaml`` may name, whether or not this build has it.
-BACKEND_NAMES: Final = (STUB, "manual", "openai", "deerflow", "command", "langchain")
+BACKEND_NAMES: Final = (STUB, MANUAL, OPENAI, DEERFLOW, COMMAND, "langchain")

@@ -73,6 +73,17 @@ class StubBackend:
         self._sets[made.hash] = made
         return made
 
+    def pins(self, options: Mapping[str, Any]) -> bool:
+        """Whether every entry of the set has the hash of its request. Raises BackendUnavailable."""
+        return all(entry.request is not None for entry in self.stub_set(options).entries)
+
+    def pinned(
+        self, options: Mapping[str, Any], agent_ref: str, step_id: str, child_input: Mapping[str, Any]
+    ) -> bool:
+        """Whether the set holds the recorded result of exactly this request. Raises BackendUnavailable."""
+        entry = self.stub_set(options).match(agent_ref, step_id, child_input)
+        return entry is not None and entry.request is not None
+
     def describe(
         self, agent_ref: str, settings: Mapping[str, Any], options: Mapping[str, Any]
     ) -> AgentDescription:

@@ -16,6 +16,7 @@ from workflows_core.errors import ConfigurationError
 from workflows_core.limits import engine_config
 
 from ..agents.names import BACKEND_NAMES, STUB
+from ..agents.settings import CHECKS
 from ..inert import inert
 from ..workspace import CONFIG_NAME
 from ..yamltext import Document, Section, YamlRefused, kind_of, parse
@@ -181,13 +182,17 @@ def _agents(top: Section) -> dict[str, AgentConfig]:
     for name, item in section.items():
         if not name or len(name) > 128 or inert(name) != name or name != name.strip():
             section.refuse(name, "is not usable as the name of an agent")
-        keys = Section(top.document, (*section.path, name), item, "an agent with the stub backend")
+        keys = Section(top.document, (*section.path, name), item, "an agent")
         backend = keys.choice("backend", STUB, BACKEND_NAMES)
-        if backend == STUB:
+        keys.what = f"an agent with the {backend} backend"
+        if backend in CHECKS:
+            CHECKS[backend](keys)
+        if backend == STUB or backend in CHECKS:
             keys.done()
         settings = {key: value for key, value in keys.items() if key != "backend"}
-        for key, value in settings.items():
-            _secret_reference(keys, key, value)
+        if backend not in CHECKS:
+            for key, value in settings.items():
+                _secret_reference(keys, key, value)
         agents[name] = AgentConfig(name=name, backend=backend, settings=settings)
     if "agents" in top and not agents:
         top.refuse("agents", "must name at least one agent")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -33,6 +34,7 @@ from ..agents.base import (
     Subagent,
     SystemCall,
 )
+from ..agents.names import MANUAL
 from .events import INTERRUPTED, LOST, closing_events
 from .store import ChildRow, HostStore
 
@@ -80,8 +82,12 @@ class Live:
 
     @property
     def busy(self) -> bool:
-        """Whether the end of this process would lose something: it runs in here, or observers are being told."""
-        return self.task is not None and not (self.waiting and self.row.durable)
+        """Whether the end of this process would lose something: it runs in here, or observers are being told.
+
+        A question to a person is lost as well, but a few seconds more would not bring its answer.
+        """
+        stays = self.row.durable or self.row.backend == MANUAL
+        return self.task is not None and not (self.waiting and stays)
 
     def publish(self, view: AgentRunView) -> None:
         if not self.done.done():
@@ -253,11 +259,18 @@ class Driver:
             if started.answer is not None:
                 await asyncio.sleep(max(0, (started.due or 0) - self._clock()) / _SECOND)
                 return started.answer
-            row = live.row
-            child = ChildRef(row.run_id, row.thread_id, row.agent_ref, target.settings)
-            return await target.backend.observe(child, call)
+            given = call.input if call is not None else self.stored_input(live.row)
+            return await target.backend.observe(reference(live.row, target.settings, given), call)
         finally:
             live.waiting = False
+
+    def stored_input(self, row: ChildRow) -> Mapping[str, Any] | None:
+        """What the execution was asked, from its first events."""
+        for _, kind, _, content, _, _ in self._store.events(row.thread_id, row.run_id, 0, 2):
+            if kind == "human_message" and content is not None:
+                given: dict[str, Any] = json.loads(content)
+                return given
+        return None
 
     async def _system_call(
         self,
@@ -310,6 +323,13 @@ class Driver:
         at = self._clock()
         self._store.finish(live.row, answer, at, closing_events(answer, at))
         return live.row._replace(status=answer.status.value, finished_at=at).view(answer)
+
+
+def reference(row: ChildRow, settings: Mapping[str, Any], given: Mapping[str, Any] | None = None) -> ChildRef:
+    """The recorded child run as backends are told of it; ``given`` is its whole input."""
+    return ChildRef(
+        row.run_id, row.thread_id, row.agent_ref, settings, given, row.workflow_run, row.step_id, row.attempt
+    )
 
 
 async def _stop_subagent(

@@ -14,6 +14,11 @@ LOST: Final = Answer(
     error_code="host_gone",
     error_message="it ran inside a workbench process that has ended",
 )
+SUPERSEDED: Final = Answer(
+    AgentRunStatus.UNKNOWN,
+    error_code="superseded",
+    error_message="a person attested that it did not run, and its step was started again",
+)
 INTERRUPTED: Final = Answer(
     AgentRunStatus.INTERRUPTED, error_code="interrupted", error_message="it was interrupted"
 )
@@ -34,6 +39,8 @@ def closing_events(answer: Answer, at: int) -> list[Event]:
     if answer.status is AgentRunStatus.SUCCESS:
         events.append(Event("ai_message", "message", to_json(answer.output), "{}", at))
     metadata = {"status": answer.status.value}
+    if answer.answered_by is not None:
+        metadata["answered_by"] = answer.answered_by
     if answer.error_message is not None:
         metadata["error"] = answer.error_message
     events.append(Event("run_end", "lifecycle", None, to_json(metadata), at))

@@ -35,6 +35,10 @@ class LocalAgentRuns:
         self._session = session
         self._authority = authority
         self._owner = principal.user_id
+        #: Whose executions it may look at and interrupt; None is anybody's: an administrator's, and that of the one
+        #: caller there is without authentication.
+        everybody = principal.is_admin or session.mode == "disabled"
+        self._sees: str | None = None if everybody else principal.user_id
         self._revoked = False
 
     @property
@@ -79,24 +83,24 @@ class LocalAgentRuns:
 
     async def find(self, idempotency_key: str) -> AgentRunView | None:
         self._check()
-        return self._runs.find(idempotency_key, self._owner)
+        return await self._runs.look_up(idempotency_key, self._sees)
 
     async def observe(self, run_id: str) -> AgentRunView:
         self._check()
-        return await self._runs.observe(run_id, self._owner)
+        return await self._runs.observe(run_id, self._sees)
 
     async def interrupt(self, run_id: str) -> AgentRunView:
         self._check()
-        return await self._runs.interrupt(run_id, self._owner)
+        return await self._runs.interrupt(run_id, self._sees)
 
     async def read_file(self, run_id: str, path: str, *, max_bytes: int) -> tuple[bytes, str]:
         self._check()
-        return await self._runs.read_file(run_id, self._owner, path, max_bytes=max_bytes)
+        return await self._runs.read_file(run_id, self._sees, path, max_bytes=max_bytes)
 
     async def delete_runs(self, workflow_run_id: str) -> int:
         """Delete the host's records of a workflow run's final child runs; how many there were."""
         self._check()
-        return self._runs.delete_of(workflow_run_id, self._owner)
+        return self._runs.delete_of(workflow_run_id, self._sees)
 
     def _check(self) -> None:
         if self._revoked:

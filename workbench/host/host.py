@@ -26,6 +26,8 @@ from ..agents.registry import available_backends
 from ..workspace import Workspace
 from . import identity
 from .accounts import Accounts, LogIn
+from .answers import KIND as ANSWER
+from .answers import Answers
 from .assembly import Assembler
 from .authorization import PluginAuthorization
 from .calls import CallsLog
@@ -68,9 +70,10 @@ class LocalHost:
     accounts: Accounts
     authorization: PluginAuthorization
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, *, only_look: bool = False) -> None:
         """Use ``open``."""
         self.workspace = workspace
+        self._only_look = only_look
         self.config = workspace.config
         self.app_store = ExtensionData("app")
         self.diagnostics = Diagnostics()
@@ -85,13 +88,14 @@ class LocalHost:
         self._thread = threading.Thread(target=self._serve, name="workbench-host", daemon=True)
 
     @classmethod
-    def open(cls, workspace: Workspace) -> LocalHost:
+    def open(cls, workspace: Workspace, *, only_look: bool = False) -> LocalHost:
         """Load the extensions and start their services; return once the last one has started.
 
+        With ``only_look`` the engine can be asked and changes nothing (see HostControls).
         Raises ConfigurationError, StoreError and whatever else of the tree a required service raises, after
         everything that had started was stopped again.
         """
-        host = cls(workspace)
+        host = cls(workspace, only_look=only_look)
         workspace.make_state_dir()
         host._thread.start()
         try:
@@ -234,9 +238,12 @@ class LocalHost:
     async def control(self, kind: str, body: Mapping[str, Any], session: AgentRuns) -> Mapping[str, Any]:
         """A command of a front end about the host itself, in the host's loop.
 
-        ``host.extensions`` and ``host.sessions`` list, ``host.plan_reload`` and ``host.reload`` take ``{"use": text or null}``.
+        ``host.extensions`` and ``host.sessions`` list, ``host.plan_reload`` and ``host.reload`` take ``{"use": text or null}``,
+        ``host.answer`` is a person's answer (see ``Answers.apply``).
         Raises UsageError for anything else.
         """
+        if kind == ANSWER:
+            return self._answers.apply(body, session)
         if kind == "host.sessions":
             return {"sessions": [_session(principal, view) for principal, view in self.sessions()]}
         return await control(self.extensions, self._mode, kind, body, session)
@@ -316,7 +323,7 @@ class LocalHost:
     async def _start(self) -> None:
         workspace = self.workspace
         self.secret = load_secret(workspace.secret_path)
-        backends = available_backends()
+        backends = available_backends(workspace.root)
         self.store = HostStore.open(workspace.host_store_path)
         self.configuration = Configuration(workspace.root, self.config, self.secret, backends)
         self.extensions = Extensions(workspace, self.app_store, self.diagnostics, self.policy, self._detached)
@@ -332,7 +339,8 @@ class LocalHost:
             generations=self.extensions.generations,
             calls=self._calls,
         )
-        self.app_store.set(HostControls(self.control))
+        self._answers = Answers(self.runs, backends)
+        self.app_store.set(HostControls(self.control, self._only_look))
         await self.extensions.start(
             ExtensionRuntimeDeps(
                 app_store=self.app_store,
@@ -345,7 +353,8 @@ class LocalHost:
             self.configuration,
         )
         # The engine's service owns the workspace by now, so nobody else's children are touched.
-        self.runs.sweep()
+        if not self._only_look:
+            self.runs.sweep()
 
     async def _stop(self) -> None:
         self._detached.suspend()
@@ -353,12 +362,14 @@ class LocalHost:
             if hasattr(self, "runs"):
                 await self.runs.drain(DRAIN_SECONDS)
             await self._detached.drain(_NOTIFY_SECONDS)
-            if hasattr(self, "extensions"):
-                await self.extensions.stop()
-            for handle in list(self._handles):
-                handle.revoke()
-            if hasattr(self, "runs"):
-                await self.runs.close()
+            try:
+                if hasattr(self, "extensions"):
+                    await self.extensions.stop()
+            finally:
+                for handle in list(self._handles):
+                    handle.revoke()
+                if hasattr(self, "runs"):
+                    await self.runs.close()
         finally:
             self._detached.close()
             self._calls.close()

@@ -113,7 +113,7 @@ class Configuration:
                 for index, record in enumerate(config.plugins)
             },
             "auth": config.auth.mode,
-            "launch": {"agents": mode, "stubs": options.get("stubs_hash") if mode == "stub" else None},
+            "launch": {"agents": mode, "stubs": options.get("stubs_hash")},
         }
 
     def _agent(

@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from extension_api.agent_runs import (
     AgentRunRefused,
@@ -20,29 +20,26 @@ from extension_api.agent_runs import (
     AgentRunUncertain,
     AgentRunView,
 )
-from extension_api.provenance import PROVENANCE_KEYS
 from workflows_core.errors import StoreError
 from workflows_core.model import new_id, now
 
-from ..agents.base import Answer, Backend, Backends, BackendUnavailable, Call, ChildRef, FileRefused
+from ..agents.base import Answer, Backends, BackendUnavailable, Call, FileRefused
 from ..agents.names import STUB
+from .asked import attempt_of, trusted
 from .calls import CallsLog
-from .config import no_real_agent
-from .driver import Driver, Live
-from .events import INTERRUPTED, LOST, closing_events, opening_events
+from .driver import Driver, Live, reference
+from .events import INTERRUPTED, LOST, SUPERSEDED, closing_events, opening_events
 from .generations import Generation, Generations
 from .revision import Configuration
-from .store import ChildRow, CommitUncertain, Event, HostStore, encode_answer, run_id_of, to_json
+from .store import ChildRow, CommitUncertain, Event, HostStore, encode_answer, run_id_of
+from .targets import Targets
 
 _THREAD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY_LENGTH: Final = 300
 _SECOND: Final = 1_000_000
 _DRAIN_STEP_SECONDS: Final = 0.02
-
-
-class _Target(NamedTuple):
-    backend: Backend
-    settings: Mapping[str, Any]
+#: How long a backend may take to say what became of an execution whose end was not known.
+_LOOK_SECONDS: Final = 10.0
 
 
 class ChildRuns:
@@ -62,7 +59,7 @@ class ChildRuns:
         self.live: dict[str, Live] = {}
         self._store = store
         self._backends = backends
-        self._configuration = configuration
+        self._targets = Targets(backends, configuration)
         self._generations = generations
         self._calls = calls
         self._clock = clock
@@ -80,17 +77,18 @@ class ChildRuns:
         known = self._known(request, owner)
         if known is not None:
             return known
-        target = self._target(request.agent_ref, request.options)
-        child_input, text = _trusted(request.input)
+        child_input, text = trusted(request.input)
         metadata = request.metadata
+        step_id = metadata.get("step_id", "")
+        target = self._targets.of_call(request.agent_ref, request.options, step_id, child_input)
         call = Call(
             child_run_id=run_id_of(request.idempotency_key),
             agent_ref=request.agent_ref,
             thread_id=request.thread_id,
             input=child_input,
             run_id=metadata.get("workflow_run_id", ""),
-            step_id=metadata.get("step_id", ""),
-            attempt=_attempt(metadata.get("attempt")),
+            step_id=step_id,
+            attempt=attempt_of(metadata.get("attempt")),
             options=request.options,
             settings=target.settings,
         )
@@ -144,16 +142,7 @@ class ChildRuns:
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Raise AgentRunRefused in words where no launch with these options can run now."""
-        mode = _mode(options)
-        if mode == "stub":
-            try:
-                self._backends.get(STUB).describe("", {}, options)
-            except BackendUnavailable as error:
-                raise AgentRunRefused("bad_request", str(error)) from None
-            return
-        problem = no_real_agent(self._configuration.current, self._backends)
-        if problem is not None:
-            raise AgentRunRefused("backend_unavailable", problem)
+        self._targets.check(options)
 
     def _known(self, request: AgentRunRequest, owner: str) -> AgentRunView | None:
         if _THREAD.fullmatch(request.thread_id) is None:
@@ -184,43 +173,78 @@ class ChildRuns:
             raise AgentRunRefused(
                 "stub_calls", f"the file in WORKBENCH_STUB_CALLS cannot be written: {error.strerror}"
             ) from None
+        if not recorded and self._supersede(row):
+            return self._record(row, events, call)
         if not recorded:
             raise AgentRunRefused("thread_busy", f"thread {row.thread_id} has an active run")
+        return None
 
-    def _target(self, agent_ref: str, options: Mapping[str, Any]) -> _Target:
-        """Backend and settings of an agent under these launch options. Raises AgentRunRefused in words."""
-        agent = self._configuration.current.agents.get(agent_ref)
-        if agent is None:
-            raise AgentRunRefused("unknown_agent", f"there is no agent {agent_ref!r} in this workspace")
-        mode = _mode(options)
-        if mode == "real" and agent.backend == STUB:
-            raise AgentRunRefused(
-                "backend_unavailable",
-                f"the agent {agent_ref} has only the stub backend, so it cannot be called for real",
-            )
-        try:
-            backend = self._backends.get(STUB if mode == "stub" else agent.backend)
-        except BackendUnavailable as error:
-            raise AgentRunRefused("backend_unavailable", f"{agent_ref}: {error}") from None
-        return _Target(backend, {} if mode == "stub" else agent.settings)
+    def _supersede(self, row: ChildRow) -> bool:
+        """End an earlier execution of the same step that nobody knows the end of; whether there was one.
+
+        The same step comes with another key only after a person has attested that it did not run.
+        """
+        found = self._store.read(
+            "SELECT run_id FROM child_runs WHERE thread_id = ? AND owner = ? AND workflow_run = ? AND step_id = ? "
+            "AND attempt = ? AND run_id <> ? AND durable = 1 AND status IN ('pending', 'running')",
+            row.thread_id,
+            row.owner,
+            row.workflow_run,
+            row.step_id,
+            row.attempt,
+            row.run_id,
+        )
+        earlier = self._store.child(found[0][0]) if found else None
+        if earlier is None:
+            return False
+        at = self._clock()
+        self._store.finish(earlier, SUPERSEDED, at, closing_events(SUPERSEDED, at))
+        live = self.live.get(earlier.run_id)
+        if live is not None:
+            self._driver.interrupt(live)
+        return True
 
     # Observation
 
-    def find(self, key: str, owner: str) -> AgentRunView | None:
-        row = self._store.child(run_id_of(key))
-        return None if row is None or row.owner != owner else self._settled(row).view()
+    # ``owner`` is whose child runs may be looked at; None stands for anybody's.
 
-    async def observe(self, run_id: str, owner: str) -> AgentRunView:
+    def find(self, key: str, owner: str | None) -> AgentRunView | None:
+        row = self._store.child(run_id_of(key))
+        return None if row is None or owner not in (None, row.owner) else self._settled(row).view()
+
+    async def look_up(self, key: str, owner: str | None) -> AgentRunView | None:
+        """``find``, and of an execution elsewhere whose end was not known what its backend says of it by now.
+
+        The record keeps what was known when it was made final.
+        """
+        view = self.find(key, owner)
+        if view is None or view.status is not AgentRunStatus.UNKNOWN:
+            return view
+        row = self._owned(view.run_id, owner)
+        target = self._targets.of_row(row) if row.durable and row.backend != STUB else None
+        if target is None:
+            return view
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                child = reference(row, target.settings, self._driver.stored_input(row))
+                answer = await target.backend.observe(child, None)
+        except (TimeoutError, BackendUnavailable):
+            return view
+        if answer.status is AgentRunStatus.UNKNOWN:
+            return view
+        return row._replace(status=answer.status.value).view(answer)
+
+    async def observe(self, run_id: str, owner: str | None) -> AgentRunView:
         """Wait until the execution is final. Being cancelled ends the waiting only."""
         live = self.live.get(run_id)
-        if live is None or live.row.owner != owner:
+        if live is None or owner not in (None, live.row.owner):
             row = self._owned(run_id, owner)
             if not row.active:
                 return row.view()
             live = self._resume(row)
         return await asyncio.shield(live.done)
 
-    async def interrupt(self, run_id: str, owner: str) -> AgentRunView:
+    async def interrupt(self, run_id: str, owner: str | None) -> AgentRunView:
         """Ask the execution to stop and return what is known afterwards."""
         row = self._owned(run_id, owner)
         if not row.active:
@@ -229,28 +253,37 @@ class ChildRuns:
         if live.task is None:
             self._settle(live, INTERRUPTED)
         else:
-            target = self._stored_target(row)
+            target = self._targets.of_row(row)
+            tells = None
             if target is not None and row.durable:
-                await target.backend.interrupt(_reference(row, target.settings))
-            self._driver.interrupt(live)
+                tells = await target.backend.interrupt(reference(row, target.settings))
+            if not tells:
+                self._driver.interrupt(live)
         return await asyncio.shield(live.done)
 
-    async def read_file(self, run_id: str, owner: str, path: str, *, max_bytes: int) -> tuple[bytes, str]:
+    async def read_file(
+        self, run_id: str, owner: str | None, path: str, *, max_bytes: int
+    ) -> tuple[bytes, str]:
         row = self._owned(run_id, owner)
-        target = self._stored_target(row)
+        target = self._targets.of_row(row)
         if target is None:
-            raise AgentRunRefused("backend_unavailable", f"the backend {row.backend} is not available")
+            raise AgentRunRefused("backend_unavailable", _not_available(row))
         files = None if row.files is None else json.loads(row.files)
         try:
             return await target.backend.read_file(
-                _reference(row, target.settings), files, path, max_bytes=max_bytes
+                reference(row, target.settings), files, path, max_bytes=max_bytes
             )
         except FileRefused as error:
             raise AgentRunRefused(error.code, error.message) from None
 
-    def delete_of(self, workflow_run: str, owner: str) -> int:
-        """Delete what the host keeps of a workflow run's child runs, active ones excepted."""
-        return self._store.delete_children(workflow_run, owner)
+    def delete_of(self, workflow_run: str, owner: str | None) -> int:
+        """Delete what the host keeps of a workflow run's child runs, active ones excepted; how many."""
+        deleted = self._store.delete_children(workflow_run, owner)
+        for backend in self._backends.keeping():
+            backend.discard(deleted)
+        if deleted:
+            self._store.give_back()
+        return len(deleted)
 
     def sweep(self) -> int:
         """Mark what ran inside an earlier process as interrupted; how many there were.
@@ -260,11 +293,13 @@ class ChildRuns:
         lost = self._store.lost_children(self.incarnation)
         for row in lost:
             self._settled(row)
+        for backend in self._backends.keeping():
+            backend.sweep(lambda run_id: self._store.child(run_id) is not None)
         return len(lost)
 
-    def _owned(self, run_id: str, owner: str) -> ChildRow:
+    def _owned(self, run_id: str, owner: str | None) -> ChildRow:
         row = self._store.child(run_id)
-        if row is None or row.owner != owner:
+        if row is None or owner not in (None, row.owner):
             raise AgentRunRefused("not_found", f"there is no child run {run_id}")
         return self._settled(row)
 
@@ -282,20 +317,11 @@ class ChildRuns:
         live = None
         generation = self._generations.of(row.workflow_run)
         if generation.snapshot.observes_runs or answer is None:
-            target = self._stored_target(row)
+            target = self._targets.of_row(row)
             if target is None:
-                raise AgentRunUncertain(
-                    f"the backend {row.backend} of child run {row.run_id} is not available"
-                )
+                raise AgentRunUncertain(_not_available(row))
             live = self._driver.resume(row, target, answer, generation)
         return self._watch(row, answer, live)
-
-    def _stored_target(self, row: ChildRow) -> _Target | None:
-        if row.backend not in self._backends:
-            return None
-        agent = self._configuration.current.agents.get(row.agent_ref)
-        stub = row.backend == STUB or agent is None
-        return _Target(self._backends.get(row.backend), {} if stub or agent is None else agent.settings)
 
     def _watch(self, row: ChildRow, answer: Answer | None, live: Live | None) -> Live:
         """Register what is live. Without a task of its own a timer ends it at its due time."""
@@ -359,41 +385,11 @@ class ChildRuns:
         await self._driver.close(live for live in lives if live.task is not None)
         for live in lives:
             live.done.cancel()
+        await self._backends.close()
 
 
-def _reference(row: ChildRow, settings: Mapping[str, Any]) -> ChildRef:
-    return ChildRef(row.run_id, row.thread_id, row.agent_ref, settings)
-
-
-def _mode(options: Mapping[str, Any]) -> str:
-    mode = options.get("agents")
-    if mode not in ("stub", "real"):
-        raise AgentRunRefused("bad_request", "the launch options name neither stub nor real agents")
-    return str(mode)
-
-
-def _attempt(text: str | None) -> int:
-    try:
-        return int(text or 1)
-    except ValueError:
-        raise AgentRunRefused("bad_request", "metadata.attempt must be a whole number") from None
-
-
-def _trusted(child_input: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The input without the provenance keys, which belong to the host, and its JSON text."""
-    try:
-        text = to_json(child_input)
-        if '"deerflow_' in text:
-            child_input = _strip(child_input)
-            text = to_json(child_input)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise AgentRunRefused("bad_request", f"the input is not JSON ({type(error).__name__})") from None
-    return child_input, text
-
-
-def _strip(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _strip(part) for key, part in value.items() if key not in PROVENANCE_KEYS}
-    if isinstance(value, list | tuple):
-        return [_strip(part) for part in value]
-    return value
+def _not_available(row: ChildRow) -> str:
+    return (
+        f"the agent {row.agent_ref} has no longer the backend {row.backend} that runs child run {row.run_id}; "
+        "restore it in the configuration"
+    )

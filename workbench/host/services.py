@@ -37,17 +37,22 @@ class Services:
         """Start all. A failure is a diagnostic and the next service is started.
 
         Raises the failure of a fatal record: as it is where it is an error of the tree, else ConfigurationError.
+        Raises KeyboardInterrupt as it is, and ConfigurationError for any other exception that is meant to end the
+        program (SystemExit): like one that loads, such an extension is not one to go on with.
         """
         for contribution in self._services:
             found = await self._start(contribution, deps, self._seconds)
-            if found is None or contribution.record not in self._fatal:
+            if found is None:
                 continue
             words, error = found
-            if isinstance(error, WorkflowError):
+            required = contribution.record in self._fatal
+            if isinstance(error, KeyboardInterrupt) or (required and isinstance(error, WorkflowError)):
                 raise error
-            raise ConfigurationError(
-                f"the extension {inert(contribution.source)} is required, and its service {inert(words)}"
-            ) from error
+            if required or not _contained(error):
+                why = "is required, and" if required else "would end the program:"
+                raise ConfigurationError(
+                    f"the extension {inert(contribution.source)} {why} its service {inert(words)}"
+                ) from error
 
     async def start_more(
         self,
@@ -55,7 +60,10 @@ class Services:
         deps: ExtensionRuntimeDeps,
         seconds: float,
     ) -> list[str]:
-        """Start services of a reload, ``seconds`` for all; what went wrong, as in ``start``, in words."""
+        """Start services of a reload, ``seconds`` for all; what went wrong, whatever it is, in words.
+
+        The runs that are live do not end with an extension.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         problems = []
@@ -74,10 +82,18 @@ class Services:
                 await self._stop(contribution)
 
     async def stop(self) -> None:
-        """Stop every service whose start was attempted, last first; none is started any more. Never raises."""
+        """Stop every service whose start was attempted, last first; none is started any more.
+
+        Raises, once all are stopped, the first exception among theirs that is no Exception.
+        """
         self._closed = True
+        passed: BaseException | None = None
         while self._attempted:
-            await self._stop(self._attempted.pop())
+            error = await self._stop(self._attempted.pop())
+            if passed is None and error is not None and not _contained(error):
+                passed = error
+        if passed is not None:
+            raise passed
 
     async def _start(
         self, contribution: Contribution[ExtensionService], deps: ExtensionRuntimeDeps, seconds: float
@@ -93,11 +109,13 @@ class Services:
         self._diagnostics.add("error", contribution.source, words, error)
         return words, error
 
-    async def _stop(self, contribution: Contribution[ExtensionService]) -> None:
+    async def _stop(self, contribution: Contribution[ExtensionService]) -> BaseException | None:
+        """Stop one service; what it raised, which is a diagnostic too."""
         error = await self._within(lambda: contribution.value.stop(), self._seconds)
         if error is not None:
             words = "did not stop in time" if isinstance(error, _Late) else f"stop raised {name_of(error)}"
             self._diagnostics.add("error", contribution.source, words, error)
+        return error
 
     async def _within(self, call: Callable[[], Awaitable[None]], seconds: float) -> BaseException | None:
         """What ``call`` raised, a _Late where it took too long, or None. It is left behind when it does not end."""
@@ -113,11 +131,16 @@ class _Late(RuntimeError):
     pass
 
 
+def _contained(error: BaseException) -> bool:
+    """Whether an exception stays with its service; a cancellation of its own making does."""
+    return isinstance(error, (Exception, asyncio.CancelledError))
+
+
 async def _outcome(call: Callable[[], Awaitable[None]]) -> BaseException | None:
     try:
         await call()
     except (asyncio.CancelledError, GeneratorExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - SystemExit in a service would end the host's loop
+    except BaseException as error:  # noqa: BLE001 - what is not contained passes in order, not through the loop
         return error
     return None

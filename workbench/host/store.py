@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from extension_api.agent_runs import AgentRunStatus, AgentRunView
 from workflows_core.errors import StoreFailed, StoreTooNew
 from workflows_core.model import now
-from workflows_core.store.sqlite import failed
+from workflows_core.store import space
+from workflows_core.store.opening import failed, make_private
 
 from ..agents.base import Answer
 from .schema import MIGRATIONS, NEWEST
 
+logger = logging.getLogger(__name__)
+
 BUSY_SECONDS: Final = 5.0
+#: Steps of giving bytes back after one deletion: 64 MiB, a second at most.
+_GIVE_BACK_STEPS: Final = 64
 #: As in the engine's store: a log that wraps early is overwritten in place instead of growing.
 _WAL_PAGES: Final = 250
 _COLUMNS: Final = (
@@ -137,7 +143,9 @@ class HostStore:
     def open(cls, path: Path) -> Self:
         """Open, create with mode 0600 and migrate. Raises StoreTooNew or StoreFailed."""
         try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            make_private(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            for end in ("-wal", "-shm"):
+                _keep_private(path.with_name(path.name + end))
         except OSError as error:
             raise StoreFailed(f"{path} cannot be opened: {error.strerror}") from None
         try:
@@ -145,6 +153,7 @@ class HostStore:
         except sqlite3.Error as error:
             raise failed(error, path, "opening the host's store") from None
         try:
+            space.prepare(connection)
             for pragma in (
                 "journal_mode=WAL",
                 "synchronous=NORMAL",
@@ -238,27 +247,41 @@ class HostStore:
         )
         return [ChildRow(*row) for row in rows]
 
-    def delete_children(self, workflow_run: str, owner: str) -> int:
-        """Delete the final child runs of a workflow run with their events; how many there were.
+    def delete_children(self, workflow_run: str, owner: str | None) -> list[str]:
+        """Delete the final child runs of a workflow run with their events; which there were. None is any owner.
 
         Their event numbers and change numbers are not given again.
         """
         rows = self._all(
-            "SELECT run_id, thread_id FROM child_runs WHERE workflow_run = ? AND owner = ? "
+            "SELECT run_id, thread_id FROM child_runs WHERE workflow_run = ? AND (? IS NULL OR owner = ?) "
             "AND status NOT IN ('pending', 'running')",
             workflow_run,
             owner,
+            owner,
         )
         if not rows:
-            return 0
-        with self._transaction("deleting child runs"):
+            return []
+        with space.erasing(self._connection), self._transaction("deleting child runs"):
             floor = "INSERT OR REPLACE INTO floors VALUES (?, ?)"
             self._execute(floor, ("change", self._change))
             for run_id, thread_id in rows:
                 self._execute(floor, (f"thread:{thread_id}", self._last_seq(thread_id)))
                 self._execute("DELETE FROM events WHERE thread_id = ? AND run_id = ?", (thread_id, run_id))
                 self._execute("DELETE FROM child_runs WHERE run_id = ?", (run_id,))
-        return len(rows)
+        return [run_id for run_id, _ in rows]
+
+    def give_back(self) -> None:
+        """Give the bytes of what was deleted back to the file system. Where the disk refuses, the next time does.
+
+        A store of an earlier version is written anew for that, while no child run is active.
+        """
+        idle = not self._one("SELECT count(*) FROM child_runs WHERE status IN ('pending', 'running')")
+        try:
+            for _ in range(_GIVE_BACK_STEPS):
+                if not space.give_back(self._connection, rewrite=idle):
+                    break
+        except sqlite3.Error as error:
+            logger.warning("%s", failed(error, self.path, "giving back the bytes of deleted child runs"))
 
     # Run evidence
 
@@ -343,6 +366,16 @@ class HostStore:
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
+
+
+def _keep_private(path: Path) -> None:
+    """A log that a crash left behind keeps its mode: take it from everybody but its owner.
+
+    Not by opening it: closing it again would drop the locks that SQLite holds on it in this process.
+    """
+    with suppress(FileNotFoundError):
+        if path.lstat().st_mode & 0o077 and not path.is_symlink():
+            path.chmod(0o600)
 
 
 class CommitUncertain(StoreFailed):

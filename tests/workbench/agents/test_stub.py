@@ -132,7 +132,9 @@ def test_media_types_do_not_depend_on_the_machine() -> None:
 
 def test_a_backend_that_is_not_there_is_refused_in_words() -> None:
     backends = available_backends()
-    assert "stub" in backends and "openai" not in backends
-    with pytest.raises(BackendUnavailable, match=r"the backend 'openai' is not part of this workbench yet"):
-        backends.get("openai")
+    assert "stub" in backends and "langchain" not in backends
+    with pytest.raises(
+        BackendUnavailable, match=r"the backend 'langchain' is not part of this workbench yet"
+    ):
+        backends.get("langchain")
     assert Backends({}).real() == []

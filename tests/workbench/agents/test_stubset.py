@@ -123,6 +123,13 @@ def test_a_placeholder_that_the_task_does_not_have_fails_in_words() -> None:
     )
 
 
+def test_a_recorded_answer_is_said_as_it_was_said() -> None:
+    digest = request_hash("lead_agent", {"task": {"a": 1}})
+    entry = StubSet([{"request": digest, "reply": ["{{task.a}}", "{{task.none}}"]}]).entries[0]
+    answer = entry.answer({"a": 1}, 0)
+    assert answer is not None and answer.output == ["{{task.a}}", "{{task.none}}"]
+
+
 def test_a_recorded_entry_answers_its_request_only_and_says_so() -> None:
     digest = request_hash("lead_agent", {"task": {"a": 1}})
     stubs = StubSet([{"request": digest, "reply": 1}, {"reply": 2}])

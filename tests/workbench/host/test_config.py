@@ -17,7 +17,7 @@ plugins:
   - {name: mine, use: "mine.ext:install", enabled: false, package: ./mine, required: true}
 agents:
   lead_agent: {backend: stub}
-  writer: {backend: openai, model: some-model, key: {env: WRITER_KEY}}
+  writer: {backend: openai, base_url: "http://localhost:8000/v1", model: some-model, api_key: {env: WRITER_KEY}}
 stubs: [checks.stubs.yaml]
 auth: {mode: password}
 authorization: {enabled: true, fail_closed: false}
@@ -31,7 +31,11 @@ def test_a_full_file_is_read() -> None:
     assert [record.name for record in config.plugins] == ["workflows", "mine"]
     assert config.plugins[0].config["concurrency"] == 2
     assert (config.plugins[1].enabled, config.plugins[1].required) == (False, True)
-    assert config.agents["writer"].settings == {"model": "some-model", "key": {"env": "WRITER_KEY"}}
+    assert config.agents["writer"].settings == {
+        "base_url": "http://localhost:8000/v1",
+        "model": "some-model",
+        "api_key": {"env": "WRITER_KEY"},
+    }
     assert config.stubs == ("checks.stubs.yaml",)
     assert (config.auth.mode, config.theme) == ("password", "nord")
     assert (config.authorization.enabled, config.authorization.fail_closed) == (True, False)
@@ -96,8 +100,8 @@ def test_a_file_may_leave_parts_out() -> None:
             "agents: {lead_agent: {model: x}}",
             "agents.lead_agent.model is not a key of an agent with the stub",
         ),
-        ("agents: {a: {backend: openai, key: {env: ''}}}", "agents.a.key must be {env: NAME}"),
-        ("agents: {a: {backend: openai, key: {env: A, b: 1}}}", "agents.a.key must be {env: NAME}"),
+        ("agents: {a: {backend: langchain, key: {env: ''}}}", "agents.a.key must be {env: NAME}"),
+        ("agents: {a: {backend: langchain, key: {env: A, b: 1}}}", "agents.a.key must be {env: NAME}"),
         ("agents: {' a': {}}", "is not usable as the name of an agent"),
         ("stubs: checks.yaml", "stubs must be a list of paths of stub sets, not text"),
         ("stubs: [1]", "stubs[0] must be the path of a stub set, not the number 1"),

@@ -42,6 +42,8 @@ class Engine:
     async def stop(self):
         log.append("stop")
         self.handle = None
+        if "stop" in self.config:
+            raise SystemExit("stop")
 
 class Hooks:
     async def on_task_start(self, app_store, task_store, info):
@@ -179,9 +181,30 @@ def test_a_required_service_that_fails_closes_everything(hosts: Hosts) -> None:
     with pytest.raises(ConfigurationError, match="its service start raised SystemExit: start"):
         hosts.open()
     assert hosts.log == ["start", "stop"]
+
+
+def test_a_service_that_would_end_the_program_keeps_the_host_closed(hosts: Hosts) -> None:
     hosts.configure("{start: fail}", required=False)
+    with pytest.raises(
+        ConfigurationError, match="would end the program: its service start raised SystemExit"
+    ):
+        hosts.open()
+    assert hosts.log == ["start", "stop"]
+
+
+def test_a_service_that_would_end_the_program_when_it_stops_leaves_the_host_closed_in_order(
+    hosts: Hosts, caplog: pytest.LogCaptureFixture
+) -> None:
+    hosts.configure("{stop: fail}", required=False)
     host = hosts.open()
-    assert [entry.level for entry in host.diagnostics.all()] == ["info", "error"]
+    handle = host.session()
+    host.close()
+    assert hosts.log == ["start", "stop"]
+    assert "the host ended with SystemExit" in caplog.text
+    with pytest.raises(AgentRunRefused):
+        handle.authorize("lead_agent")
+    hosts.configure()
+    hosts.open()
 
 
 def test_a_wrong_configuration_opens_nothing(hosts: Hosts) -> None:

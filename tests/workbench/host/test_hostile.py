@@ -185,12 +185,14 @@ def hook(name: str, body: str) -> str:
 @pytest.mark.parametrize("error", ["ValueError('x')", "SystemExit(3)", "KeyboardInterrupt()", "Odd()"])
 def test_one_that_raises_in_every_hook(lab: Lab, error: str) -> None:
     odd = "class Odd(BaseException):\n    def __str__(self): raise RuntimeError('no text')"
-    host = opened(lab, bad("\n".join(hook(name, f"raise {error}") for name in HOOKS), odd))
+    # A service contains an Exception only: see test_services.
+    hooks = [name for name in HOOKS if error.startswith("ValueError") or name not in ("start", "stop")]
+    host = opened(lab, bad("\n".join(hook(name, f"raise {error}") for name in hooks), odd))
     check_neighbours(lab, host, run(host))
     host.close()
     messages = [message for _, message in named(lab, host)]
     kind = error.partition("(")[0]
-    for name in HOOKS:
+    for name in hooks:
         assert any(message.startswith(f"{name} raised {kind}") for message in messages), name
     assert ("last", "service stop") in lab.log and ("first", "service stop") in lab.log
 

@@ -21,7 +21,7 @@ from .kit import InProcessBackend, options
 BASE = """
 plugins:
   - {name: w, use: "workflows_core.extension:install", config: {max_calls: 3, agents: [lead_agent]}}
-agents: {lead_agent: {backend: stub}, writer: {backend: openai, model: m, temperature: 0.5}}
+agents: {lead_agent: {backend: stub}, writer: {backend: openai, base_url: "http://127.0.0.1/v1", model: m, temperature: 0.5}}
 stubs: [a.yaml]
 theme: nord
 keymap: {a.b: ctrl+x}
@@ -114,7 +114,7 @@ def changed(folder: Path, old: str, new: str, launch: Mapping[str, Any]) -> tupl
         ("max_calls: 3", "max_calls: 4", {"plugins.0:w.config.max_calls"}),
         ("agents: [lead_agent]}", "agents: [writer]}", {"plugins.0:w.config.agents"}),
         ("temperature: 0.5", "temperature: 0.6", {"agents.writer.settings.temperature"}),
-        ("backend: stub", "backend: command", {"agents.lead_agent.backend"}),
+        ("backend: stub", "backend: manual", {"agents.lead_agent.backend"}),
         ("theme: nord", "theme: textual-dark", set()),
         ("ctrl+x", "ctrl+y", set()),
         ("stubs: [a.yaml]", "stubs: [b.yaml]", set()),

@@ -62,9 +62,7 @@ async def test_started_in_order_and_stopped_in_reverse() -> None:
     assert problems(diagnostics) == []
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("x"), SystemExit(1), KeyboardInterrupt(), asyncio.CancelledError()]
-)
+@pytest.mark.parametrize("error", [ValueError("x"), asyncio.CancelledError()])
 async def test_a_service_that_fails_is_named_stopped_and_the_others_go_on(error: BaseException) -> None:
     log: list[str] = []
     made, diagnostics = services(
@@ -75,6 +73,53 @@ async def test_a_service_that_fails_is_named_stopped_and_the_others_go_on(error:
     assert log == ["start a", "start b", "stop b", "stop a"]
     assert [source for source, _ in problems(diagnostics)] == ["ext0:install", "ext1:install"]
     assert f"start raised {type(error).__name__}" in problems(diagnostics)[0][1]
+
+
+async def test_a_service_that_would_end_the_program_is_not_contained() -> None:
+    log: list[str] = []
+    made, diagnostics = services(
+        Service("a", log), Service("b", log, start=raising(SystemExit(3))), Service("c", log)
+    )
+    with pytest.raises(
+        ConfigurationError, match="ext1:install would end the program: its service start raised SystemExit: 3"
+    ):
+        await made.start(ExtensionRuntimeDeps())
+    await made.stop()
+    assert log == ["start a", "start b", "stop b", "stop a"]
+    assert problems(diagnostics) == [("ext1:install", "start raised SystemExit: 3")]
+
+
+@pytest.mark.parametrize("fatal", [(), (0,)])
+async def test_an_interruption_passes_as_it_is(fatal: tuple[int, ...]) -> None:
+    made, _ = services(Service("a", [], start=raising(KeyboardInterrupt())), fatal=fatal)
+    with pytest.raises(KeyboardInterrupt):
+        await made.start(ExtensionRuntimeDeps())
+    await made.stop()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+async def test_what_is_not_contained_passes_once_every_service_is_stopped(error: BaseException) -> None:
+    log: list[str] = []
+    made, diagnostics = services(
+        Service("a", log),
+        Service("b", log, stop=raising(error)),
+        Service("c", log, stop=raising(ValueError())),
+    )
+    await made.start(ExtensionRuntimeDeps())
+    with pytest.raises(type(error)) as passed:
+        await made.stop()
+    assert passed.value is error
+    assert log[3:] == ["stop c", "stop b", "stop a"]
+    assert [source for source, _ in problems(diagnostics)] == ["ext2:install", "ext1:install"]
+
+
+async def test_services_of_a_reload_end_no_live_run_whatever_they_raise() -> None:
+    made, _ = services()
+    fresh, _ = services(Service("new", [], start=raising(SystemExit(3)), stop=raising(SystemExit(4))))
+    assert await made.start_more(fresh._services, ExtensionRuntimeDeps(), 5) == [
+        "its service start raised SystemExit: 3"
+    ]
+    await made.stop_these(fresh._services)
 
 
 async def test_a_service_that_hangs_is_left_behind_after_its_time() -> None:

@@ -53,6 +53,48 @@ def test_the_files_are_private_and_the_tables_strict(tmp_path: Path) -> None:
     store.close()
 
 
+def test_files_that_others_could_read_are_made_private(tmp_path: Path) -> None:
+    path = tmp_path / "host.sqlite"
+    first = HostStore.open(path)
+    first.admit(row("cr_1"), [event("e")], nothing)  # so that there is a log
+    files = list(tmp_path.iterdir())
+    assert len(files) == 3
+    for each in files:
+        each.chmod(0o644)
+    second = HostStore.open(path)
+    assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
+    second.close()
+    first.close()
+
+
+def test_deleting_child_runs_gives_their_bytes_back(tmp_path: Path) -> None:
+    path = tmp_path / "host.sqlite"
+    old = sqlite3.connect(path)
+    old.execute("PRAGMA journal_mode=WAL")
+    for statements in (entry[2] for entry in schema.MIGRATIONS):
+        for statement in statements:
+            old.execute(statement)
+    old.execute("CREATE TABLE migrations (number INTEGER PRIMARY KEY, name TEXT, applied_at INTEGER) STRICT")
+    old.executemany("INSERT INTO migrations VALUES (?, ?, 0)", [entry[:2] for entry in schema.MIGRATIONS])
+    old.commit()
+    old.close()
+    store = HostStore.open(path)
+    text = "a-secret-answer" * 100_000
+    for number in range(3):
+        key = f"cr_{number}"
+        store.admit(
+            row(key, f"t{number}", workflow_run=f"wr_{number}", status="success", answer=text), [], nothing
+        )
+    full = path.stat().st_size
+    assert full > 4_000_000
+    for number in range(3):  # the first time the store is written anew, from then on its end is cut off
+        assert store.delete_children(f"wr_{number}", "o") == [f"cr_{number}"]
+        store.give_back()
+        assert path.stat().st_size < full - 1_300_000 * (number + 1)
+    assert b"a-secret-answer" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    store.close()
+
+
 def test_a_newer_store_is_refused_in_words_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "host.sqlite"
     HostStore.open(path).close()
@@ -126,7 +168,7 @@ def test_event_numbers_rise_over_runs_restarts_and_deletions(tmp_path: Path) -> 
         store = HostStore.open(path)
         store.admit(row(run, status="success"), [event("a"), event("b")], nothing)
         numbers += [seq for seq, *_ in store.events("t", run, 0, 10)]
-        assert store.delete_children("wr", "o") == 1
+        assert store.delete_children("wr", "o") == [run]
         assert store.child(run) is None
         assert store.events("t", run, 0, 10) == []
         store.close()
@@ -146,12 +188,12 @@ def test_change_numbers_rise_also_when_the_clock_goes_back(tmp_path: Path) -> No
 
 
 def test_only_final_runs_of_the_owner_are_deleted(store: HostStore) -> None:
-    assert store.delete_children("wr", "o") == 0
+    assert store.delete_children("wr", "o") == []
     store.admit(row("cr_1", "t1", status="success"), [event("a")], nothing)
     store.admit(row("cr_2", "t2"), [event("a")], nothing)
     store.admit(row("cr_3", "t3", status="success", owner="other"), [event("a")], nothing)
     store.admit(row("cr_4", "t4", status="success", workflow_run="wr2"), [event("a")], nothing)
-    assert store.delete_children("wr", "o") == 1
+    assert store.delete_children("wr", "o") == ["cr_1"]
     assert [store.child(f"cr_{i}") is None for i in range(1, 5)] == [True, False, False, False]
     assert store.read("SELECT count(*) FROM events") == [(3,)]
 
