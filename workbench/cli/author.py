@@ -43,8 +43,9 @@ def new(name: str, workspace: Path | None, as_json: bool) -> int:
 
 @click.command()
 @click.argument("script", type=click.Path(path_type=Path))
+@click.option("--fix", is_flag=True, help="Apply every fix first, and write the script.")
 @common
-def check(script: Path, workspace: Path | None, as_json: bool) -> int:
+def check(script: Path, fix: bool, workspace: Path | None, as_json: bool) -> int:
     """Check a script without running it.
 
     Reports every problem with its position, its rule and, where there is a safe one, a fix. Ends with 1 when
@@ -53,7 +54,7 @@ def check(script: Path, workspace: Path | None, as_json: bool) -> int:
     from workbench.scripts import read_script
 
     space = find_workspace(workspace)
-    problems = find_problems(space, read_script(script))
+    problems = _fixed(space, script) if fix else find_problems(space, read_script(script))
     if as_json:
         from workbench.document import problems_document
 
@@ -63,6 +64,33 @@ def check(script: Path, workspace: Path | None, as_json: bool) -> int:
         print_problems(output, problems, str(script))
         output.line(summary(problems, str(script)))
     return Exit.FAILED if has_errors(problems) else Exit.DONE
+
+
+def _fixed(workspace: Workspace, script: Path) -> list[Problem]:
+    """Apply fixes, one after another, until none is left; write the script where it changed. The problems left.
+
+    Raises UsageError, Conflict where another program changed the file meanwhile, StoreFailed.
+    """
+    from workbench.drafts import Draft
+    from workflows_core.script.problem import apply_fix
+
+    draft = Draft.open(script)
+    done: list[str] = []
+    problems = find_problems(workspace, draft.text)
+    while (
+        found := next((each for each in problems if each.fix is not None), None)
+    ) and found.fix is not None:
+        text = apply_fix(draft.text, found.fix)
+        left = find_problems(workspace, text)
+        if text == draft.text or len(left) >= len(problems):
+            break  # it does not make things better: what it is about is left to the person
+        done.append(f"{script}:{found.line}:{found.column}  {found.fix.title}")
+        draft.text, problems = text, left
+    if draft.dirty:
+        draft.save()
+    for line in done:
+        err().line(("fixed ", "good"), line)
+    return problems
 
 
 def find_problems(workspace: Workspace, script: str, args: Any = None) -> list[Problem]:

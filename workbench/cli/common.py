@@ -114,7 +114,7 @@ def drawable() -> bool:
 
 @asynccontextmanager
 async def connected(
-    workspace: Workspace, host: Literal["never", "if_free", "required"]
+    workspace: Workspace, host: Literal["never", "if_free", "to_look", "required"]
 ) -> AsyncIterator[Client]:
     """The workspace's client, closed in order whatever happens."""
     from workbench.client import Client

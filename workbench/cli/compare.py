@@ -33,7 +33,7 @@ def compare(run: tuple[str, str], workspace: Path | None, as_json: bool) -> int:
     beginning of one.
     """
     from workbench.comparing import compare as compared
-    from workbench.comparing import comparison_document
+    from workbench.comparing import comparison_document, in_words
 
     space = find_workspace(workspace)
     found = compared(view_run(space, run[0]), view_run(space, run[1]))
@@ -48,14 +48,13 @@ def compare(run: tuple[str, str], workspace: Path | None, as_json: bool) -> int:
     output.line("")
     output.table([_row(pair) for pair in found.steps])
     for pair in found.steps:
+        _errors(output, pair)
         _differ(output, f"input of {pair.step_id}", pair.input)
         _differ(output, f"output of {pair.step_id}", pair.output)
     _differ(output, "args", found.args)
     _differ(output, "result", found.result)
-    if found.same:
-        output.line("The runs are equal but for their times.")
-    elif not found.same_script:
-        output.line("The scripts differ.")
+    output.line("")
+    output.line(in_words(found))
     return Exit.DONE
 
 
@@ -70,6 +69,18 @@ def _row(pair: StepPair) -> list[Piece]:
         return step.status.value if took is None else f"{step.status.value} {duration(round(took * 1e6))}"
 
     return ["=" if pair.same else "*", pair.step_id, side(pair.first), side(pair.second)]
+
+
+def _errors(output: Output, pair: StepPair) -> None:
+    from workbench.comparing import error_of
+    from workbench.inert import shorten
+
+    first, second = error_of(pair.first), error_of(pair.second)
+    if first != second:
+        output.line("")
+        output.line((f"error of {pair.step_id} differs", "title"))
+        for error in (first, second):
+            output.line("    " + shorten(error or "no error", _VALUE_WIDTH * 2))
 
 
 def _differ(output: Output, what: str, found: Sequence[Difference]) -> None:

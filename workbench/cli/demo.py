@@ -12,8 +12,8 @@ from .common import common, drawable, err, find_workspace, interactive, require_
 from .exits import Exit
 
 if TYPE_CHECKING:
+    from workbench.replaying import Given
     from workbench.workspace import Workspace
-    from workflows_core.journal.bundle import Bundle
 
 ARGUMENTS: Final = '{"product": "Synthetic sample", "formula": ["ingredient A"], "claims": ["sample claim"]}'
 
@@ -68,7 +68,7 @@ def _demo(folder: Path, *, headless: bool, as_json: bool) -> int:
     return status
 
 
-def open_application(workspace: Workspace, screen: str = "author", given: Bundle | None = None) -> int:
+def open_application(workspace: Workspace, screen: str = "author", given: Given | None = None) -> int:
     """Open the Textual application on a workspace, hosting the engine where nobody does.
 
     ``given`` is a run that Replay opens at first.

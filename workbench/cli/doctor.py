@@ -211,11 +211,28 @@ def _workspace(explicit: Path | None) -> Iterator[Finding]:
     else:
         from .common import engine_settings
 
-        agents = ", ".join(engine_settings(space).agents)
-        yield Finding("configuration", "ok", f"{config.name}; Agents: {agents}")
+        settings = engine_settings(space)
+        yield Finding("configuration", "ok", f"{config.name}; Agents: {', '.join(settings.agents)}")
+        if settings.reviewers > 1 and space.config.auth.mode != "password":
+            yield Finding(
+                "reviewers",
+                "warning",
+                f"two are needed, and auth.mode {space.config.auth.mode} knows one person at most",
+                "Nothing can be reconciled here. Set auth.mode to password and make two accounts, or reviewers: 1.",
+            )
+    yield from _contained("agents", lambda: _agents(space))
     yield from _contained("store", lambda: _store(space))
     yield from _contained("host store", lambda: _host_store(space))
     yield from _contained("files", lambda: _files(space))
+
+
+def _agents(space: Workspace) -> Iterator[Finding]:
+    """Each Agent that can be called for real: where it is, and whether its secret is there. Nobody is asked."""
+    from workbench.agents.survey import real_agents
+
+    for name, value, problem in real_agents(space.config.agents.values(), space.root):
+        status = "ok" if problem is None else "warning"
+        yield Finding(f"agent {name}", status, value, problem)
 
 
 def _store(space: Workspace) -> Iterator[Finding]:
@@ -228,7 +245,14 @@ def _store(space: Workspace) -> Iterator[Finding]:
 
     with reading(space) as reader:
         kept = 0 if reader is None else len(reader.runs(None))
-    yield Finding("store", "ok", f"{space.storage_path}, {count(kept, 'run')}")
+    yield Finding("store", "ok", f"{space.storage_path}, {count(kept, 'run')}, {_held(space.storage_path)}")
+
+
+def _held(path: Path) -> str:
+    """The bytes that a store holds, its log included."""
+    from workbench.words import kib
+
+    return kib(sum(each.stat().st_size for each in (path, Path(f"{path}-wal")) if each.exists()))
 
 
 def _host_store(space: Workspace) -> Iterator[Finding]:
@@ -237,8 +261,8 @@ def _host_store(space: Workspace) -> Iterator[Finding]:
 
     from workbench.host.schema import NEWEST
     from workflows_core.errors import StoreTooNew
+    from workflows_core.store.opening import BUSY_MILLISECONDS, failed
     from workflows_core.store.queries import read_only
-    from workflows_core.store.sqlite import BUSY_MILLISECONDS, failed
 
     path = space.host_store_path
     if not path.exists():
@@ -260,7 +284,7 @@ def _host_store(space: Workspace) -> Iterator[Finding]:
         raise StoreTooNew(
             f"{path} has schema {number}, and this version knows {NEWEST}. Use the newer workbench that wrote it"
         )
-    yield Finding("host store", "ok", str(path))
+    yield Finding("host store", "ok", f"{path}, {_held(path)}")
 
 
 def _files(space: Workspace) -> Iterator[Finding]:

@@ -9,7 +9,8 @@ import click
 
 from .common import common, err, find_workspace, out, print_json, require_posix, run_async
 from .exits import Exit, Relayed
-from .replay import short, store_option
+from .replay import store_option
+from .replay_looking import short
 
 if TYPE_CHECKING:
     from workflows_core.journal.bundle import Bundle

@@ -66,6 +66,7 @@ class _Reporter:
         self._output = output
         self._reported: dict[tuple[str, int], StepStatus] = {}
         self._log = 0
+        self._asked: set[str] = set()
         if known is not None:
             self._reported = {(step.step_id, step.attempt): step.status for step in known.steps}
             self._log = len(known.log)
@@ -90,6 +91,13 @@ class _Reporter:
                 self._log_line(event)
             else:
                 self._step_line(event, at)
+        for step in words.awaiting_answer(view):
+            if step.step_id not in self._asked:
+                self._asked.add(step.step_id)
+                self._output.line(
+                    f"    it waits for your answer, from another terminal: workbench answer {view.run_id} "
+                    f"{inert(step.step_id)}"
+                )
 
     def _step_line(self, step: StepView, at: int) -> None:
         mark = words.step_mark(step)

@@ -36,6 +36,21 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Answers calls that were not recorded. Default: the stub set that the run itself ran on.",
 )
+@click.option(
+    "--agents",
+    type=click.Choice(["stub", "real"]),
+    default="stub",
+    show_default=True,
+    help="Who answers calls that were not recorded: stubs, or the real Agents of workbench.yaml, which can cost money.",
+)
+@click.option(
+    "--recorded",
+    type=click.Choice(["all", "agreed"]),
+    default="all",
+    show_default=True,
+    help="Which recorded answers are used again: all, wherever a call asks exactly the same, or only those before the "
+    "first difference.",
+)
 @click.option("--request-id", metavar="ID", help="Launching twice with one id makes one run. Default: new.")
 @store_option
 @common
@@ -46,6 +61,8 @@ def fork(
     reply: str | None,
     script: Path | None,
     stubs: Path | None,
+    agents: str,
+    recorded: str,
     request_id: str | None,
     store: Path | None,
     workspace: Path | None,
@@ -53,21 +70,28 @@ def fork(
 ) -> int:
     """Launch a new run from a recorded one: what if?
 
-    A call that asks exactly what was recorded gets the recorded answer; any other is answered by stubs. The new
-    run names its parent and inherits no approval. Where it first differs from its parent is said before it is
-    launched. RUN is a run id, the beginning of one, a .wfrun file, or a store file with one run.
+    A call that asks exactly what was recorded gets the recorded answer; any other is answered by stubs, or by real
+    Agents with --agents real. The new run names its parent and inherits no approval. Where it first differs from
+    its parent is said before it is launched. RUN is a run id, the beginning of one, a .wfrun file, or a store file
+    with one run.
     """
     from workbench.document import problems_document
     from workbench.opening import open_run
     from workbench.scripts import read_script
+    from workflows_core.errors import UsageError
 
     from .author import find_problems, has_errors, show_before_launch
     from .launch import execute
 
     require_posix()
+    real = agents == "real"
+    if stubs is not None and real:
+        raise UsageError("--stubs and --agents real exclude each other: real Agents answer for themselves")
     space = find_workspace(workspace)
+    if real:
+        space.options(real=True)
     bundle = open_run(space, run, store)
-    edits: dict[str, Any] = {"at": at, "step": step, "request_id": request_id}
+    edits: dict[str, Any] = {"at": at, "step": step, "real": real, "request_id": request_id}
     if script is not None:
         edits["script"] = read_script(script)
     if reply is not None:
@@ -87,7 +111,12 @@ def fork(
         show_verdict(err(), made.script, made.verdict)
     else:
         err().line(("It asks what was recorded, as far as that goes.", "quiet"))
-    return execute(space, made.request, as_json=as_json)
+    request = made.request
+    if recorded == "agreed":
+        from workbench.continuing import agreed_only
+
+        request = agreed_only(made, bundle)
+    return execute(space, request, as_json=as_json)
 
 
 def _prepare(bundle: Any, edits: dict[str, Any]) -> Fork:

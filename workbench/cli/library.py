@@ -15,6 +15,7 @@ from .exits import Exit
 from .runs import read_store
 
 if TYPE_CHECKING:
+    from workbench.workspace import Workspace
     from workflows_core.model import Artifact, Definition
 
 
@@ -28,8 +29,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the bytes into this new file.",
 )
+@click.option(
+    "--compare", is_flag=True, help="Show how they differ from what was approved last at this step."
+)
 @common
-def artifact(run: str, step: str, output: Path | None, workspace: Path | None, as_json: bool) -> int:
+def artifact(
+    run: str, step: str, output: Path | None, compare: bool, workspace: Path | None, as_json: bool
+) -> int:
     """Get the exact bytes of a step.
 
     Of a capture that is its file, of a checkpoint what it asks about, of anything else the canonical JSON of its
@@ -43,6 +49,12 @@ def artifact(run: str, step: str, output: Path | None, workspace: Path | None, a
         return run_id, reader.artifact(run_id, step)
 
     run_id, found = read_store(space, ask)
+    if compare:
+        if output is not None:
+            from workflows_core.errors import UsageError
+
+            raise UsageError("-o and --compare do not go together")
+        return _compare_approved(space, run_id, found, as_json=as_json)
     if output is not None:
         _write_new(output, found.body)
     if as_json:
@@ -68,6 +80,50 @@ def _show(found: Artifact) -> None:
     output = out()
     for row in rows(found, output.width or 80):
         output.line(row.text)
+
+
+def _compare_approved(space: Workspace, run_id: str, found: Artifact, *, as_json: bool) -> int:
+    """Say how the bytes differ from those that were approved last at this step, in an earlier run."""
+    from workbench.checkpoints import rows
+    from workbench.review import Approved, last_approved
+
+    async def look() -> Approved | None:
+        async with connected(space, "never") as client:
+            return await last_approved(client, await client.runs(None), run_id, found.step_id)
+
+    before = run_async(look)
+    same = before is not None and before.artifact.version == found.version
+    lines: list[str] = []
+    if before is not None and not same:
+        old, new = ([row.text for row in rows(each, 100)] for each in (before.artifact, found))
+        lines = _diff(old, new, f"{before.receipt.run_id} {found.step_id}", f"{run_id} {found.step_id}")
+    if as_json:
+        receipt = None if before is None else before.receipt
+        approved = None if receipt is None else {"run_id": receipt.run_id, "sha256": receipt.sha256}
+        print_json(
+            {"run_id": run_id, "step_id": found.step_id, "approved": approved, "same": same, "diff": lines}
+        )
+        return Exit.DONE
+    if before is None:
+        err().line(f"Nothing was approved at {found.step_id} in an earlier run.")
+    elif same:
+        err().line(f"The same bytes were approved in {before.receipt.run_id}.")
+    _show_diff(lines)
+    return Exit.DONE
+
+
+def _diff(before: list[str], after: list[str], first: str, second: str) -> list[str]:
+    """A unified diff of lines."""
+    import difflib
+
+    return list(difflib.unified_diff(before, after, first, second, lineterm=""))
+
+
+def _show_diff(lines: list[str]) -> None:
+    tones = {"+": "good", "-": "bad", "@": "quiet"}
+    for line in lines:
+        tone = tones.get(line[:1])
+        out().line((line, tone) if tone else line)
 
 
 def _document(run_id: str, found: Artifact, output: Path | None) -> dict[str, Any]:
@@ -147,13 +203,57 @@ def save(script: Path, name: str, workspace: Path | None, as_json: bool) -> int:
 
 
 @click.command()
+@click.argument("version", required=False)
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write its script into this new file.",
+)
+@click.option(
+    "--compare-with",
+    "other",
+    metavar="SCRIPT|NAME@HASH",
+    help="Show how it differs from this script or version.",
+)
 @common
-def library(workspace: Path | None, as_json: bool) -> int:
-    """List the saved versions, by name and newest first."""
+def library(
+    version: str | None, output: Path | None, other: str | None, workspace: Path | None, as_json: bool
+) -> int:
+    """List the saved versions; show or compare one.
+
+    They are listed by name and newest first. VERSION is NAME@HASH, with at least the first 7 characters of the
+    hash; its script is printed.
+    """
+    from workflows_core.errors import UsageError
+
+    space = find_workspace(workspace)
+    if version is None:
+        if output is not None or other is not None:
+            raise UsageError("name the version: NAME@HASH")
+        return _list(space, as_json=as_json)
+    if output is not None and other is not None:
+        raise UsageError("-o and --compare-with do not go together")
+    if other is not None:
+        return _compare(space, version, other, as_json=as_json)
+    item, script = _saved(space, version)
+    if output is not None:
+        _write_new(output, script.encode())
+    if as_json:
+        given = {"file": str(output)} if output is not None else {"script": script}
+        print_json({**_entry(item), **given})
+    elif output is None:
+        out().text(script.removesuffix("\n"))
+    else:
+        err().line(f"{output}: {item.name}@{item.version}")
+    return Exit.DONE
+
+
+def _list(space: Workspace, *, as_json: bool) -> int:
     from workbench import words
     from workflows_core.model import now
 
-    space = find_workspace(workspace)
     with reading(space) as reader:
         saved = [] if reader is None else reader.definitions()
     if as_json:
@@ -167,6 +267,39 @@ def library(workspace: Path | None, as_json: bool) -> int:
         err().line(
             f"Nothing is saved in {space.root} yet. Save a script with: workbench save SCRIPT --name N"
         )
+    return Exit.DONE
+
+
+def _saved(space: Workspace, named: str) -> tuple[Definition, str]:
+    """A saved version with its script. Raises UsageError, NotFound."""
+    from workflows_core.errors import UsageError
+
+    name, at, version = named.rpartition("@")
+    if not at or not name:
+        raise UsageError(f"{named} is no version; versions are called NAME@HASH, see: workbench library")
+
+    def ask(reader: Any) -> tuple[Definition, str]:
+        found: tuple[Definition, str] = reader.definition(name, version)
+        return found
+
+    return read_store(space, ask)
+
+
+def _compare(space: Workspace, first: str, second: str, *, as_json: bool) -> int:
+    """Say how two scripts differ, as a unified diff."""
+    from workbench.scripts import read_script
+
+    before = _saved(space, first)[1]
+    after = (
+        _saved(space, second)[1] if "@" in second and not Path(second).exists() else read_script(Path(second))
+    )
+    lines = _diff(before.split("\n"), after.split("\n"), first, second)
+    if as_json:
+        print_json({"first": first, "second": second, "same": before == after, "diff": lines})
+        return Exit.DONE
+    _show_diff(lines)
+    if not lines:
+        err().line(f"{first} and {second} are the same.")
     return Exit.DONE
 
 

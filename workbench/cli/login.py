@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ from .common import common, connected, err, find_workspace, out, print_json, run
 from .exits import Exit
 
 if TYPE_CHECKING:
-    from workbench.host.accounts import Accounts
     from workbench.workspace import Workspace
 
 
@@ -38,23 +35,16 @@ def login(name: str | None, create: bool, admin: bool, workspace: Path | None, a
         return _create(space, name, admin=admin, as_json=as_json)
     if admin:
         raise UsageError("--admin belongs to --create")
-    _require_accounts(space)
-    return _log_in(space, name if name is not None else _own_name(), as_json=as_json)
+    return _log_in(space, name, as_json=as_json)
 
 
 @click.command()
 @common
 def logout(workspace: Path | None, as_json: bool) -> int:
     """End your session in a workspace with accounts."""
-    from workbench.login import forget_login, load_login
+    from workbench.login import log_out
 
-    space = find_workspace(workspace)
-    kept = load_login(space.root)
-    ended = False
-    if kept is not None:
-        with _accounts(space) as accounts:
-            ended = accounts.revoke(kept.session_id)
-        forget_login(space.root)
+    kept, ended = log_out(find_workspace(workspace))
     if as_json:
         print_json({"user_id": None if kept is None else kept.user_id, "ended": ended})
     elif kept is None:
@@ -70,11 +60,17 @@ def logout(workspace: Path | None, as_json: bool) -> int:
 @common
 def sessions(session: str | None, account: str | None, workspace: Path | None, as_json: bool) -> int:
     """List who uses this workspace; end sessions and accounts."""
+    from workbench.login import end_session, opened_accounts, require_accounts
+
     space = find_workspace(workspace)
-    if session is not None or account is not None:
-        _require_accounts(space)
-        with _accounts(space) as accounts:
-            _end(accounts, session, account)
+    if session is not None:
+        end_session(space, session)
+        err().line(f"{session} has ended.")
+    if account is not None:
+        require_accounts(space)
+        with opened_accounts(space) as accounts:
+            accounts.disable(account)
+        err().line(f"The account {account} is disabled, and its sessions have ended.")
     document = _listed(space)
     if as_json:
         print_json(document)
@@ -108,12 +104,13 @@ def ask_secret(prompt: str) -> str:
 
 def _create(workspace: Workspace, name: str, *, admin: bool, as_json: bool) -> int:
     from workbench.host.accounts import ADMIN_ROLE
+    from workbench.login import opened_accounts
     from workflows_core.errors import UsageError
 
     password = ask_secret(f"Password for {name}: ")
     if ask_secret("The same again: ") != password:
         raise UsageError("the two passwords differ; no account was created")
-    with _accounts(workspace) as accounts:
+    with opened_accounts(workspace) as accounts:
         made = accounts.create(name, password, [ADMIN_ROLE] if admin else [])
     if as_json:
         print_json({"user_id": made.user_id, "roles": list(made.roles)})
@@ -125,26 +122,20 @@ def _create(workspace: Workspace, name: str, *, admin: bool, as_json: bool) -> i
     return Exit.DONE
 
 
-def _log_in(workspace: Workspace, name: str, *, as_json: bool) -> int:
-    from workbench.login import StoredLogin, keep_login, load_login
-    from workflows_core.errors import NotFound
+def _log_in(workspace: Workspace, name: str | None, *, as_json: bool) -> int:
+    from workbench.login import log_in, opened_accounts, own_name, require_accounts, require_an_account
     from workflows_core.model import iso
 
-    with _accounts(workspace) as accounts:
-        if not accounts.all():
-            raise NotFound("there are no accounts yet; create one with: workbench login NAME --create")
-        password = ask_secret(f"Password for {name}: ")
-        opened = accounts.log_in(name, password, _where())
-        before = load_login(workspace.root)
-        session = opened.session
-        keep_login(workspace.root, StoredLogin(name, session.session_id, opened.token, opened.expires_at))
-        if before is not None:
-            accounts.revoke(before.session_id)
+    require_accounts(workspace)
+    with opened_accounts(workspace) as accounts:
+        require_an_account(accounts)  # before the password is asked for
+    name = own_name() if name is None else name
+    opened = log_in(workspace, name, ask_secret(f"Password for {name}: "))
     if as_json:
         print_json(
             {
                 "user_id": name,
-                "session_id": session.session_id,
+                "session_id": opened.session.session_id,
                 "roles": list(opened.principal.roles),
                 "expires_at": iso(opened.expires_at),
             }
@@ -154,18 +145,6 @@ def _log_in(workspace: Workspace, name: str, *, as_json: bool) -> int:
     return Exit.DONE
 
 
-def _end(accounts: Accounts, session: str | None, account: str | None) -> None:
-    from workflows_core.errors import NotFound
-
-    if session is not None:
-        if not accounts.revoke(session):
-            raise NotFound(f"there is no session {session} that could be ended")
-        err().line(f"{session} has ended.")
-    if account is not None:
-        accounts.disable(account)
-        err().line(f"The account {account} is disabled, and its sessions have ended.")
-
-
 def _listed(workspace: Workspace) -> dict[str, Any]:
     """``{mode, sessions, accounts}``. Without accounts: those that hold a handle in the owner's process."""
     from workflows_core.model import iso
@@ -173,10 +152,10 @@ def _listed(workspace: Workspace) -> dict[str, Any]:
     mode = workspace.config.auth.mode
     if mode != "password":
         return {"mode": mode, "sessions": _handles(workspace), "accounts": []}
-    from workbench.login import load_login
+    from workbench.login import load_login, opened_accounts
 
     kept = load_login(workspace.root)
-    with _accounts(workspace) as accounts:
+    with opened_accounts(workspace) as accounts:
         return {
             "mode": mode,
             "sessions": [
@@ -223,44 +202,3 @@ def _handles(workspace: Workspace) -> list[dict[str, Any]]:
         }
         for each in run_async(ask)
     ]
-
-
-@contextmanager
-def _accounts(workspace: Workspace) -> Iterator[Accounts]:
-    """The accounts, in the host's store, beside whoever owns the workspace."""
-    from workbench.host.accounts import Accounts
-    from workbench.host.store import HostStore
-
-    workspace.make_state_dir()
-    store = HostStore.open(workspace.host_store_path)
-    try:
-        yield Accounts(store)
-    finally:
-        store.close()
-
-
-def _require_accounts(workspace: Workspace) -> None:
-    """Raises UsageError where the workspace does not use accounts."""
-    from workflows_core.errors import UsageError
-
-    mode = workspace.config.auth.mode
-    if mode != "password":
-        raise UsageError(
-            f"this workspace has auth.mode {mode}, which uses no accounts; nobody needs to log in",
-            code="no_accounts",
-        )
-
-
-def _own_name() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
-
-
-def _where() -> str:
-    from workbench.host.identity import terminal
-
-    return terminal().name or "no terminal"

@@ -1,4 +1,4 @@
-"""What a person says to a run: ``resume``, ``decide``, ``reconcile``."""
+"""What a person says to a run: ``resume``, ``decide``."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import click
 from .common import common, err, find_workspace, out, print_json, require_posix
 from .exits import Exit
 from .launch import followed, print_outcome
-from .runs import change, find_step, read_store, receipt_of, view_run
+from .runs import find_step, read_store, receipt_of, view_run
 
 if TYPE_CHECKING:
     from workbench.client import Client
     from workbench.workspace import Workspace
-    from workflows_core.engine.reconciliation import ReconcileRequest
     from workflows_core.model import Artifact, Decision, RunView, StepView
 
     from .person import Person
@@ -75,6 +74,9 @@ def decide(
     with in_person(space, "a decision") as person:
         view = view_run(space, run)
         checkpoint = checkpoints.checkpoint(view, step)
+        made = receipt_of(view, checkpoint)
+        if made is not None and (made.decision, made.sha256) == (decision, checkpoint.artifact_version):
+            return _decided_before(view, made, as_json=as_json)
         _check_undecided(view, checkpoint)
         artifact = read_store(space, lambda reader: reader.artifact(view.run_id, step))
         checkpoints.check_bytes(checkpoint, artifact)
@@ -93,6 +95,23 @@ def decide(
         review=record,
     )
     return _send(space, view, request, as_json=as_json)
+
+
+def _decided_before(view: RunView, made: Decision, *, as_json: bool) -> int:
+    """Give the receipt of the decision that is asked for once more. Nothing is recorded anew."""
+    from workbench import words
+    from workbench.document import receipt_document, run_document
+    from workflows_core.model import now
+
+    from . import render
+
+    if as_json:
+        print_json({**receipt_document(made), "run": run_document(view)})
+        return Exit.DONE
+    out().line((made.step_id, "title"), " ", words.receipt(made, now()))
+    err().line("That was decided before; this is its receipt.")
+    render.what_next(err(), view)
+    return Exit.DONE
 
 
 def _check_undecided(view: RunView, checkpoint: StepView) -> None:
@@ -215,121 +234,3 @@ def _send(workspace: Workspace, view: RunView, request: Any, *, as_json: bool) -
     status = followed(workspace, begin, show, view.run_id)
     # A rejection is done once it is recorded; that the run has failed is what was asked for.
     return Exit.DONE if request.decision == "reject" else status
-
-
-@click.command()
-@click.argument("run")
-@click.argument("step")
-@click.option(
-    "--outcome",
-    type=click.Choice(["did_not_run", "succeeded", "failed"]),
-    required=True,
-    help="What became of it: it never ran and may be asked again, it succeeded, or it failed.",
-)
-@click.option("--output", metavar="@FILE", help="For succeeded: its output, JSON in a file.")
-@click.option(
-    "--fetch", is_flag=True, help="For succeeded: take the output from the child run, where it is known."
-)
-@click.option("--reason", metavar="T", required=True, help="How you know. It is kept with the run.")
-@common
-def reconcile(
-    run: str,
-    step: str,
-    outcome: str,
-    output: str | None,
-    fetch: bool,
-    reason: str,
-    workspace: Path | None,
-    as_json: bool,
-) -> int:
-    """Attest what became of a step whose outcome is uncertain.
-
-    Needs an interactive session; what you attest is kept with your name, and the run goes on from it. Once every
-    uncertain step is settled the run can be recovered, or is cancelled where a cancel is recorded. RUN is a run
-    id or the beginning of one.
-    """
-    from workflows_core.engine.reconciliation import ReconcileRequest
-    from workflows_core.errors import Conflict, Refused
-
-    from .person import in_person
-
-    require_posix()
-    space = find_workspace(workspace)
-    with in_person(space, "an attestation") as person:
-        view = view_run(space, run)
-        found = find_step(view, step)
-        if not found.unsettled:
-            raise Conflict(f"the outcome of {step} is not uncertain; it is {found.status.value}")
-        value, given = _output(output)
-        request = ReconcileRequest(
-            run_id=view.run_id,
-            step_id=step,
-            outcome=outcome,
-            reason=reason,
-            output=value,
-            has_output=given,
-            fetch=fetch,
-        )
-        _state_attestation(person, view, found, request)
-        if not person.agrees("Attest this? It is kept and cannot be taken back."):
-            raise Refused("nothing was attested")
-    applied = change(space, lambda client: client.reconcile(request))
-    after = view_run(space, view.run_id)
-    if as_json:
-        print_json(
-            {
-                "run_id": after.run_id,
-                "step_id": step,
-                "outcome": outcome,
-                "status": applied.status,
-                "state": after.state.value,
-                "message": applied.message,
-            }
-        )
-        return Exit.DONE
-    from . import render
-
-    out().line(applied.message)
-    render.what_next(err(), after)
-    return Exit.DONE
-
-
-def _output(given: str | None) -> tuple[Any, bool]:
-    """The output of ``--output``, and whether there is one. Raises UsageError in words."""
-    if given is None:
-        return None, False
-    from workbench.scripts import read_text
-    from workflows_core import jsontext
-    from workflows_core.errors import UsageError
-
-    if not given.startswith("@"):
-        raise UsageError("--output takes @FILE, a file with the output as JSON")
-    path = Path(given[1:])
-    try:
-        return jsontext.parse(read_text(path, "the output"), f"the output in {path}"), True
-    except jsontext.JsonRefused as error:
-        raise UsageError(str(error)) from None
-
-
-def _state_attestation(person: Person, view: RunView, step: StepView, request: ReconcileRequest) -> None:
-    """What is known of the step, and what would be put on record."""
-    from workflows_core.model import now
-
-    from . import render
-
-    output = person.output
-    render.run_head(output, view, now())
-    output.line()
-    render.step(output, step, now())
-    output.line()
-    effect = {
-        "did_not_run": "it did not run. The program may ask the Agent again",
-        "succeeded": "it succeeded, with "
-        + ("the output of its child run" if request.fetch else "the output below"),
-        "failed": "it failed. The script is given an error with your reason",
-    }[request.outcome]
-    output.line(("You attest: ", "title"), f"{step.step_id}: {effect}")
-    output.line(("Because: ", "title"), request.reason)
-    output.line(("As: ", "title"), person.session)
-    if request.has_output:
-        render.value(output, request.output)

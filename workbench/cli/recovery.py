@@ -83,7 +83,7 @@ def look_ahead(workspace: Workspace, run: str) -> Ahead:
     view = view_run(workspace, run)
 
     async def ask() -> Preview:
-        async with connected(workspace, "if_free") as client:
+        async with connected(workspace, "to_look") as client:
             return await client.preview(view.run_id)
 
     return Ahead(view.script, view.waiting, run_async(ask))

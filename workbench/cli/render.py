@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from workbench import words
-from workflows_core.model import Decision, LogLine, RunSummary, RunView, StepKind, StepView, Wait
+from workflows_core.model import Attestation, Decision, LogLine, RunSummary, RunView, StepKind, StepView, Wait
 
 from .output import Output, Piece
 
@@ -104,8 +104,14 @@ def log(output: Output, lines: Sequence[LogLine], indent: str = "  ") -> None:
     output.table(rows, indent=indent)
 
 
-def step(output: Output, view: StepView, at: int, receipt: Decision | None = None) -> None:
-    """One step with its identities, input and output, and the receipt of the decision about it."""
+def step(
+    output: Output,
+    view: StepView,
+    at: int,
+    receipt: Decision | None = None,
+    attested: Sequence[Attestation] = (),
+) -> None:
+    """One step with its identities, input and output, the receipt of the decision about it, and what was attested."""
     mark = words.step_mark(view)
     output.line((view.step_id, "title"), "  ", (f"{view.kind.value}, attempt {view.attempt}", "quiet"))
     took = words.took(view, at)
@@ -118,10 +124,13 @@ def step(output: Output, view: StepView, at: int, receipt: Decision | None = Non
         [("child run", "quiet"), view.child_run_id or ""],
         [("thread", "quiet"), view.thread_id or ""],
         [("artifact", "quiet"), view.artifact_version or ""],
+        [("captured", "quiet"), "after a recovery, later than the script asked for it" if view.late else ""],
         [("script", "quiet"), f"line {place}" if (place := words.place(view.line, view.column)) else ""],
         [("decided", "quiet"), words.receipt(receipt, at) if receipt is not None else ""],
         [("finished", "quiet"), words.absolute(view.finished_at) if view.finished_at is not None else ""],
     ]
+    for item in attested:
+        facts.append([("attested", "quiet"), words.attested(item, at)])
     output.table([row for row in facts if row[1]], indent="  ")
     if view.kind is StepKind.AGENT or view.input is not None:
         _title(output, "Input")
@@ -131,11 +140,14 @@ def step(output: Output, view: StepView, at: int, receipt: Decision | None = Non
         value(output, view.output)
 
 
-def runs(output: Output, summaries: Sequence[RunSummary], at: int) -> None:
+def runs(
+    output: Output, summaries: Sequence[RunSummary], at: int, notes: Mapping[str, str] | None = None
+) -> None:
+    """One line a run. ``notes`` say what a running one waits for, by its id."""
     rows: list[list[Piece]] = []
     for summary in summaries:
         mark = words.run_mark(summary.state)
-        note = words.because(summary)
+        note = words.because(summary) or (notes or {}).get(summary.run_id, "")
         if summary.waiting is not None and not summary.state.final:
             deadline = words.deadline(summary.waiting, at)
             note = words.awaited(summary.waiting) + (f"; {deadline}" if deadline else "")

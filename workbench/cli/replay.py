@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .common import common, drawable, err, find_workspace, out, print_json, require_posix, run_async
-from .exits import Exit, Relayed
+from .exits import Exit
 from .output import Output, Piece
+from .replay_looking import At, Place, look, short, show_frames, show_history
 
 if TYPE_CHECKING:
     from workflows_core.journal.bundle import Bundle
-    from workflows_core.journal.moments import Moment
     from workflows_core.journal.verify import Verdict
 
 store_option = click.option(
@@ -98,9 +97,10 @@ def _redacted(bundle: Bundle) -> Bundle:
 )
 @click.option(
     "--at",
-    type=int,
+    type=Place(),
     metavar="FRAME",
-    help="Show the variables in sight where this frame was emitted (a request) or before it is delivered (a response).",
+    help="Show the variables in sight where this frame was emitted (a request) or before it is delivered (a response). "
+    "Also '#N', before the Nth statement of the run, and ':LINE', the first time that the line runs.",
 )
 @click.option(
     "--watch",
@@ -110,14 +110,23 @@ def _redacted(bundle: Bundle) -> Bundle:
     help="Evaluate this expression there, in a worker that is thrown away. May be given several times. Without --at: "
     "at the last frame.",
 )
+@click.option(
+    "--history",
+    metavar="EXPR",
+    help="Show the value of this expression at every frame. Names, members and operators: nothing that could change "
+    "something.",
+)
+@click.option("--frames", is_flag=True, help="List the frames with what they hold.")
 @store_option
 @common
 def replay(
     run: str,
     headless: bool,
     script: Path | None,
-    at: int | None,
+    at: At | None,
     watches: tuple[str, ...],
+    history: str | None,
+    frames: bool,
     store: Path | None,
     workspace: Path | None,
     as_json: bool,
@@ -126,8 +135,8 @@ def replay(
 
     It is given the recorded answers, and what it asks is compared with what was recorded. Asks no Agent and
     changes nothing. Ends with 0 when the replay is complete or ends early, with 1 when it diverged or the run
-    cannot be read as a journal. On a terminal, without options, it opens the Replay screen. RUN is a run id, the
-    beginning of one, a .wfrun file, or a store file with one run.
+    cannot be read as a journal. On a terminal, without options but --script, it opens the Replay screen. RUN is a
+    run id, the beginning of one, a .wfrun file, or a store file with one run.
     """
     from workbench.opening import open_run
     from workbench.scripts import read_script
@@ -136,13 +145,30 @@ def replay(
     require_posix()
     space = find_workspace(workspace)
     bundle = open_run(space, run, store)
-    if drawable() and not (headless or as_json or watches) and script is None and at is None:
+    edited = None if script is None else read_script(script)
+    looks = [
+        name
+        for name, given in (
+            ("--frames", frames),
+            ("--history", history is not None),
+            ("--at or --watch", at or watches),
+        )
+        if given
+    ]
+    if len(looks) > 1:
+        raise click.UsageError(f"{looks[0]} and {looks[1]} exclude each other")
+    if drawable() and not (headless or as_json or looks):
+        from workbench.replaying import Given
+
         from .demo import open_application
 
-        return open_application(space, "replay", bundle)
-    edited = None if script is None else read_script(script)
+        return open_application(space, "replay", Given(bundle, edited))
+    if frames:
+        return show_frames(bundle, as_json=as_json)
+    if history is not None:
+        return show_history(bundle, edited, history, as_json=as_json)
     if at is not None or watches:
-        return _look(bundle, edited, at, watches, as_json=as_json)
+        return look(bundle, edited, at, watches, as_json=as_json)
     verdict = run_async(lambda: examine(bundle, edited))
     if as_json:
         print_json(verdict_document(verdict))
@@ -164,70 +190,6 @@ async def examine(bundle: Bundle, edited: str | None) -> Verdict:
     script = bundle.script if edited is None else edited
     found = await explain(script, bundle.frames, verdict.divergence, expand=bundle.expand)
     return msgspec.structs.replace(verdict, divergence=found)
-
-
-def _look(
-    bundle: Bundle, edited: str | None, at: int | None, watches: tuple[str, ...], *, as_json: bool
-) -> int:
-    """Print what is in sight at a frame."""
-    from workbench.words import place
-
-    moment, values, notes = run_async(lambda: _travel(bundle, edited, at, watches))
-    if as_json:
-        from workflows_core.journal.debugger import locals_document
-
-        print_json(
-            {
-                "frame": moment.frame,
-                "line": moment.line,
-                "column": moment.column,
-                "locals": locals_document(moment),
-                "watches": values,
-            }
-        )
-        return Exit.DONE
-    for note in notes:
-        err().line(note)
-    where = place(moment.line, moment.column)
-    out().line((f"frame {moment.frame}", "title"), f"  {moment.kind}{f', {where}' if where else ''}")
-    lines = (bundle.script if edited is None else edited).split("\n")
-    if moment.line is not None and moment.line <= len(lines):
-        out().line((f"  {moment.line:>4} ", "quiet"), lines[moment.line - 1])
-    rows: list[list[Piece]] = [[one.name, short(one.value), (one.scope, "quiet")] for one in moment.locals]
-    out().table(rows, indent="  ")
-    if moment.pending:
-        out().line(("  in flight: ", "quiet"), ", ".join(one.label for one in moment.pending))
-    out().table([[name, "=", short(value)] for name, value in values.items()], indent="  ")
-    return Exit.DONE
-
-
-async def _travel(
-    bundle: Bundle, edited: str | None, at: int | None, watches: tuple[str, ...]
-) -> tuple[Moment, dict[str, Any], list[str]]:
-    from workflows_core.errors import UsageError
-    from workflows_core.journal.debugger import Debugger
-    from workflows_core.journal.verify import verify_bundle
-
-    if bundle.redacted:
-        raise UsageError("this bundle is redacted: its values are gone, so there is nothing to look at")
-    verdict = await verify_bundle(bundle, edited)
-    if verdict.verdict == "incompatible":
-        words = " ".join(verdict.notes)
-        raise Relayed("This is no journal of ours", words, "incompatible", Exit.FAILED)
-    debugger = await Debugger.open(
-        bundle.script if edited is None else edited,
-        bundle.frames,
-        expand=bundle.expand,
-        plain=verdict.divergence,
-    )
-    try:
-        moment = await debugger.go_to_frame(len(bundle.frames) - 1 if at is None else at)
-        if moment.limit is not None:
-            debugger.notes.append(f"Limit here: {moment.limit}")
-        values = await debugger.watch(watches) if watches else {}
-        return moment, values, debugger.notes
-    finally:
-        await debugger.close()
 
 
 _TONES = {"complete": ("✓", "+", "good"), "ends_early": ("‖", "=", "waiting")}
@@ -260,11 +222,3 @@ def show_verdict(output: Output, script: str, verdict: Verdict) -> None:
     if found.locals:
         output.line(("  in sight there", "quiet"))
         output.table([[name, short(value)] for name, value in found.locals.items()], indent="    ")
-
-
-def short(value: Any) -> str:
-    from workbench.inert import shorten
-
-    if value == {"$type": "missing"}:
-        return "nothing"
-    return shorten(json.dumps(value, ensure_ascii=False), 72)

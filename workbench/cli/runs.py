@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from workbench.client import Client
     from workbench.workspace import Workspace
     from workflows_core.engine.requests import Outcome
-    from workflows_core.model import Decision, RunSummary, RunView, StepView
+    from workflows_core.model import Attestation, Decision, RunSummary, RunView, StepView
     from workflows_core.store.blocking import BlockingReader
 
 R = TypeVar("R")
@@ -41,15 +41,26 @@ def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
     space = find_workspace(workspace)
     with reading(space) as reader:
         summaries = [] if reader is None else reader.runs(None if everything else LISTED_RUNS)
+        notes = {} if reader is None or as_json else _questions(reader, summaries)
     if as_json:
         print_json(runs_document(summaries))
     elif summaries:
-        render.runs(out(), summaries, now())
+        render.runs(out(), summaries, now(), notes)
         if not everything and len(summaries) == LISTED_RUNS:
             err().line(("The latest 20; all of them with: workbench runs --all", "quiet"))
     else:
         err().line(f"No runs in {space.root} yet. Launch one with: workbench run SCRIPT")
     return Exit.DONE
+
+
+def _questions(reader: BlockingReader, summaries: Sequence[RunSummary]) -> dict[str, str]:
+    """What running runs ask a person, by run; few run at a time, so each is looked at."""
+    from workbench import words
+    from workflows_core.model import RunState
+
+    running = [summary.run_id for summary in summaries if summary.state is RunState.RUNNING]
+    asked = {run_id: words.awaiting_answer(reader.view(run_id)) for run_id in running}
+    return {run_id: words.awaits(steps) for run_id, steps in asked.items() if steps}
 
 
 @click.command()
@@ -83,20 +94,26 @@ def step(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
 
     RUN is a run id or the beginning of one, STEP a step id; of several attempts the latest is shown.
     """
-    from workbench.document import receipt_document, step_document
+    from workbench.document import attestation_document, receipt_document, step_document
     from workflows_core.model import now
 
     from . import render
 
-    view = view_run(find_workspace(workspace), run)
+    space = find_workspace(workspace)
+    view = view_run(space, run)
     found = find_step(view, step)
     receipt = receipt_of(view, found)
+    attested = attestations_of(space, view, found)
     if as_json:
         print_json(
-            {**step_document(found), "receipt": None if receipt is None else receipt_document(receipt)}
+            {
+                **step_document(found),
+                "receipt": None if receipt is None else receipt_document(receipt),
+                "attestations": [attestation_document(item) for item in attested],
+            }
         )
     else:
-        render.step(out(), found, now(), receipt)
+        render.step(out(), found, now(), receipt, attested)
     return Exit.DONE
 
 
@@ -172,7 +189,7 @@ def delete(run: str | None, older_than: str | None, yes: bool, workspace: Path |
     if run is not None:
         run_id = read_store(space, lambda reader: reader.resolve(run))
         outcome = change(space, lambda client: client.delete(run_id))
-        deleted, message = outcome.run_ids, outcome.message
+        deleted, message, kept = outcome.run_ids, outcome.message, outcome.kept
     else:
         assert older_than is not None
         before = now() - age(older_than)
@@ -181,14 +198,17 @@ def delete(run: str | None, older_than: str | None, yes: bool, workspace: Path |
         if old and not yes and not as_json and interactive() and not _confirm(len(old)):
             err().line("Nothing was deleted.")
             return Exit.DONE
-        deleted, message = (), f"no run that can be deleted is older than {older_than}"
+        deleted, message, kept = (), f"no run that can be deleted is older than {older_than}", ()
         if old:
             outcome = change(space, lambda client: client.delete_older_than(before))
-            deleted, message = outcome.run_ids, outcome.message
+            deleted, message, kept = outcome.run_ids, outcome.message, outcome.kept
     if as_json:
-        print_json({"deleted": list(deleted), "message": message})
+        left = [{"run_id": item.run_id, "message": item.message} for item in kept]
+        print_json({"deleted": list(deleted), "kept": left, "message": message})
     else:
         out().line(message)
+        for item in kept:
+            err().line(("Kept: ", "quiet"), item.message)
     return Exit.DONE
 
 
@@ -261,6 +281,12 @@ def receipt_of(view: RunView, step: StepView) -> Decision | None:
     """The receipt of the decision about a step, where one was made."""
     made = (item for item in view.receipts if (item.step_id, item.attempt) == (step.step_id, step.attempt))
     return next(made, None)
+
+
+def attestations_of(workspace: Workspace, view: RunView, step: StepView) -> list[Attestation]:
+    """What people have attested of the step, in their order."""
+    made = read_store(workspace, lambda reader: reader.attestations(view.run_id))
+    return [item for item in made if (item.step_id, item.attempt) == (step.step_id, step.attempt)]
 
 
 def find_step(view: RunView, step_id: str) -> StepView:

@@ -8,7 +8,7 @@ from typing import Any
 from tests.workbench.views import run_view, summary_of
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
 from workflows_core.errors import NotFound
-from workflows_core.model import RunState, RunSummary, RunView
+from workflows_core.model import Attestation, RunState, RunSummary, RunView
 
 
 class FakeClient:
@@ -88,6 +88,9 @@ class FakeReader:
 
     def runs(self, limit: int | None) -> list[RunSummary]:
         return [summary_of(view) for view in FakeClient.script][:limit]
+
+    def attestations(self, run_id: str) -> list[Attestation]:
+        return []
 
     def resolve(self, run: str) -> str:
         for view in FakeClient.script:

@@ -19,7 +19,7 @@ from pathlib import Path
 _MAIN = """\
 import fcntl, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-from workbench.cli.main import main
+from {module} import main
 main(sys.argv[1:])
 """
 _SECONDS = 60.0
@@ -95,16 +95,18 @@ def seat(
     columns: int = 100,
     output: int | None = None,
     error: int | None = None,
+    module: str = "workbench.cli.main",
 ) -> Iterator[Seat]:
     """Run a command in ``folder`` at a terminal of its own.
 
-    ``output`` takes its standard output away from it, ``error`` its standard error.
+    ``output`` takes its standard output away from it, ``error`` its standard error. ``module`` has the ``main`` that
+    is run.
     """
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")}
     process = subprocess.Popen(
-        [sys.executable, "-c", _MAIN, *map(str, arguments)],
+        [sys.executable, "-c", _MAIN.format(module=module), *map(str, arguments)],
         stdin=slave,
         stdout=slave if output is None else output,
         stderr=slave if error is None else error,

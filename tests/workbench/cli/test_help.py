@@ -91,9 +91,9 @@ def test_check_and_runs_do_not_load_the_screens(tmp_path: Path, arguments: list[
 
 def test_the_commands_of_this_version_and_no_others() -> None:
     assert VISIBLE == [
-        "new", "demo", "check", "run", "runs", "show", "step", "log", "compare", "review", "resume", "decide", "recover", "reconcile",
+        "new", "demo", "check", "run", "runs", "show", "step", "log", "compare", "review", "resume", "decide", "answer", "recover", "reconcile",
         "cancel", "delete", "artifact", "save", "library", "export", "replay", "fork",
-        "export-test", "stubs", "explore", "coverage", "extension", "login", "logout",
+        "export-test", "stubs", "explore", "coverage", "extension", "host", "notices", "login", "logout",
         "sessions", "doctor",
     ]  # fmt: skip
 

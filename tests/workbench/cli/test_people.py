@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from tests.workbench.cli.conftest import Command, Result
 from tests.workbench.cli.seat import Seat, seat
 from tests.workbench.crash import kit
+from workbench.host.store import run_id_of
 
 PAUSE = """\
 const one = await agent({stepId: 'one', agentRef: 'lead_agent', task: {n: 1}});
@@ -196,6 +198,16 @@ def test_an_approval_at_a_terminal(command: Command, folder: Path, calls: Path) 
     with seat("decide", run["run_id"], "good", "reject", folder=folder) as sitting:
         assert sitting.finish() == 7
         assert "was decided already: approved" in sitting.shown
+    for form in ((), ("--json",)):
+        with seat("decide", run["run_id"], "good", "approve", *form, folder=folder) as sitting:
+            assert sitting.finish() == 0, "the same decision once more gives the first receipt"
+            assert "type the first" not in sitting.shown
+            if form:
+                again = json.loads(sitting.shown)
+                assert {key: again[key] for key in receipt} == receipt
+            else:
+                assert "That was decided before; this is its receipt." in sitting.shown
+                assert "good approved" in sitting.shown
 
 
 def test_a_rejection_asks_for_its_reason_and_fails_the_run(command: Command, folder: Path) -> None:
@@ -435,6 +447,48 @@ def test_an_attested_output_is_given_to_the_script(
     result = command("recover", uncertain, "--json")
     assert (result.status, result.document["result"]) == (0, [1, {"n": 22}])
     assert step_of(result.document, "two")["badge"] == "attested"
+    assert asked(calls) == {"one": 1, "two": 1}
+
+
+def ended(folder: Path, run_id: str, answer: list[Any]) -> None:
+    """Let the host have a record of the uncertain step's child run, which has ended."""
+    with closing(sqlite3.connect(folder / ".workbench" / "host.sqlite")) as host:
+        cursor = host.execute("SELECT * FROM child_runs WHERE step_id = 'one'")
+        row = dict(zip([column[0] for column in cursor.description], cursor.fetchone(), strict=True))
+        row |= {"run_id": run_id_of(f"{run_id}/two/1"), "thread_id": "t2", "step_id": "two"}
+        row |= {"status": answer[0], "answer": json.dumps(answer), "change": row["change"] + 1}
+        marks = ", ".join("?" * len(row))
+        host.execute(f"INSERT INTO child_runs ({', '.join(row)}) VALUES ({marks})", tuple(row.values()))
+        host.commit()
+
+
+def test_a_fetched_output_is_shown_before_it_is_attested(
+    command: Command, folder: Path, calls: Path, uncertain: str
+) -> None:
+    ended(folder, uncertain, ["success", {"lines": list(range(60))}, None, None])
+    options = ("--outcome", "succeeded", "--fetch", "--reason", "it is on record")
+    text = settled(folder, uncertain, *options).shown
+    assert f"child run {run_id_of(f'{uncertain}/two/1')}: success" in text
+    assert '"lines": [\n' in text and "    20,\n" in text
+    assert re.search(r"Its output: sha256 [0-9a-f]{64}", text)
+    assert "24 more lines; the hash above covers all of it" in text
+    assert text.index('"lines"') < text.index("[y/N]")
+    assert command("recover", uncertain, "--json").document["result"] == [1, {"lines": list(range(60))}]
+    assert asked(calls) == {"one": 1, "two": 1}
+
+
+def test_what_ended_on_record_is_not_attested_not_to_have_run(
+    command: Command, folder: Path, calls: Path, uncertain: str
+) -> None:
+    ended(folder, uncertain, ["error", None, "agent_error", "500 from \x1b[31mthe model"])
+    options = ("--outcome", "did_not_run", "--reason", "no trace")
+    with seat("reconcile", uncertain, "two", *options, folder=folder) as sitting:
+        assert sitting.finish() == 7
+        assert "[y/N]" not in sitting.shown
+        assert "so it did run" in " ".join(sitting.shown.split())
+        assert "500 from ␛[31mthe model" in " ".join(sitting.shown.split())
+    text = settled(folder, uncertain, "--outcome", "failed", "--reason", "the record says so").shown
+    assert "error: 500 from ␛[31mthe model" in text
     assert asked(calls) == {"one": 1, "two": 1}
 
 

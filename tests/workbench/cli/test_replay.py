@@ -240,12 +240,76 @@ def test_variables_are_shown_at_a_frame(command: Command, run_id: str) -> None:
     assert "in flight: two" in shown.out
 
 
+def test_variables_are_shown_at_a_statement_and_where_a_line_runs_first(
+    command: Command, run_id: str
+) -> None:
+    third = command("replay", run_id, "--at", "#3", "--json").document
+    assert (third["line"], third["locals"]["two"]["output"]) == (3, "done")
+    second = command("replay", run_id, "--at", ":2", "--watch", "one.output.n", "--json").document
+    assert (second["frame"], second["line"], second["watches"]) == (2, 2, {"one.output.n": 7})
+    first = command("replay", run_id, "--at", ":1", "--json").document
+    assert (first["line"], first["locals"]["one"]) == (1, {"$type": "unassigned"})
+    for wrong in ("x", "#", ":-1", "1.5"):
+        assert command("replay", run_id, "--at", wrong).status == 2
+    never = command("replay", run_id, "--at", ":9")
+    assert never.status == 2 and "line 9 does not run" in never.err
+
+
+def test_the_value_of_an_expression_over_all_frames(command: Command, folder: Path, run_id: str) -> None:
+    done = command("replay", run_id, "--history", "one.output.n", "--json")
+    assert done.status == 0, done.err
+    assert done.document["expression"] == "one.output.n"
+    values = {each["frame"]: each["value"] for each in done.document["history"]}
+    unassigned = {"$type": "unassigned"}
+    assert values == {0: unassigned, 1: unassigned, 2: unassigned, 3: 7, 4: 7, 5: 7}
+    shown = command("replay", run_id, "--history", "one.output.n", "--headless").out.splitlines()
+    assert len(shown) == 6 and shown[3].split() == ["frame", "3", "request", "two", "7"]
+    refused = command("replay", run_id, "--history", "one = 1")
+    assert refused.status == 2 and "might change something" in refused.err
+    edited = folder / "edited.js"
+    edited.write_text(SCRIPT.replace("task: one.output", "task: one.output.n"))
+    cut = command("replay", run_id, "--script", edited, "--history", "one.output.n", "--json").document
+    assert [each["frame"] for each in cut["history"]] == [0, 1, 2, 3]
+
+
+def test_the_frames_are_listed(command: Command, run_id: str) -> None:
+    found = command("replay", run_id, "--frames", "--json").document["frames"]
+    assert [line["kind"] for line in found] == ["start", "request", "response", "request", "response", "end"]
+    assert (found[3]["labels"], found[3]["places"], found[4]["failed"]) == (["two"], [[2, 19]], False)
+    assert found[2]["body"]["results"][0]["value"]["output"]["text"] == "hush-hush"
+    assert found[0]["microseconds"] is None and found[1]["microseconds"] >= 0
+    lines = command("replay", run_id, "--frames").out.splitlines()
+    assert len(lines) == 6 and lines[3].split()[:4] == ["3", "request", "two", "2:19"]
+    both = command("replay", run_id, "--frames", "--history", "one")
+    assert both.status == 2 and "exclude each other" in both.err
+
+
 def test_what_cannot_be_looked_at(command: Command, folder: Path, run_id: str) -> None:
     assert command("replay", run_id, "--at", "6").status == 2
     assert command("replay", run_id, "--at", "-1").status == 2
     command("export", run_id, "-o", "r.wfrun", "--redact")
     assert command("replay", "r.wfrun", "--at", "1").status == 2
+    assert command("replay", "r.wfrun", "--history", "one").status == 2
+    assert command("replay", "r.wfrun", "--frames").status == 0
     with sqlite3.connect(store(folder)) as connection:
         connection.execute("UPDATE frames SET hash = zeroblob(32) WHERE number = 2")
     connection.close()
     assert command("replay", run_id, "--at", "1").status == 1
+
+
+def test_a_fork_uses_all_recorded_answers_or_only_those_before_its_first_difference(
+    command: Command, folder: Path
+) -> None:
+    script = folder / "three.workflow.js"
+    script.write_text(
+        "for (const id of ['a', 'b', 'c']) await agent({stepId: id, agentRef: 'lead_agent', task: {id}});\n"
+    )
+    run = command("run", script, "--json").document["run_id"]
+    edited = folder / "edited.js"
+    edited.write_text(script.read_text().replace("task: {id}", "task: id === 'b' ? 'else' : {id}"))
+    badges = {}
+    for which in ("all", "agreed"):
+        forked = command("fork", run, "--script", edited, "--recorded", which, "--json")
+        assert forked.document["parent_run_id"] == run and forked.document["state"] == "completed"
+        badges[which] = [step["badge"] for step in forked.document["steps"]]
+    assert badges == {"all": ["recorded", "stub", "recorded"], "agreed": ["recorded", "stub", "stub"]}

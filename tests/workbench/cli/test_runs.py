@@ -8,6 +8,7 @@ from tests.workbench.cli.conftest import Command
 from tests.workbench.cli.fakes import FakeClient
 from tests.workbench.views import AT, agent_step, run_view
 from workbench.cli import common, runs
+from workflows_core.engine.requests import Kept, Outcome
 from workflows_core.errors import UsageError
 from workflows_core.model import Cause, LogLine, RunState, StepKind, StepStatus, Wait, now
 
@@ -181,6 +182,22 @@ def test_delete_older_than_takes_only_what_can_be_deleted_and_is_old_enough(
     result = command("delete", "--older-than", "7d")
     assert result.out == "no run that can be deleted is older than 7d\n"
     assert "if_free" not in fake.opened
+
+
+def test_delete_older_than_names_what_it_kept_and_why(
+    command: Command, fake: type[FakeClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def keeps(self: FakeClient, before: int) -> Outcome:
+        why = "run wr_old has steps whose outcome is not known: a"
+        return Outcome("applied", "0 runs were deleted, 1 was kept", (), (Kept("wr_old", why),))
+
+    monkeypatch.setattr(FakeClient, "delete_older_than", keeps)
+    fake.reset(run_view(run_id="wr_old"))
+    result = command("delete", "--older-than", "7d")
+    assert result.out == "0 runs were deleted, 1 was kept\n"
+    assert result.err == "Kept: run wr_old has steps whose outcome is not known: a\n"
+    (kept,) = command("delete", "--older-than", "7d", "--json").document["kept"]
+    assert kept["run_id"] == "wr_old" and "not known" in kept["message"]
 
 
 @pytest.mark.parametrize(("answer", "deleted"), [("n\n", False), ("y\n", True)])

@@ -57,6 +57,8 @@ return value;
 """
 DELAYS = "- {step: '[bc]', after: 0.02, reply: {name: slow, n: 2}}\n- {step: s-3, fail: 'no'}\n- {step: left, hang: true}\n"
 SCRIPTS = {"three": THREE, "parallel": PARALLEL, "caught": CAUGHT, "throws": THROWS, "long": LONG}
+#: Commit boundaries of a run, whatever finishes together.
+FEWEST = {"three": 18, "parallel": 14, "caught": 54, "throws": 46, "long": 62}
 ENDS = {
     "three": "completed",
     "parallel": "completed",
@@ -119,9 +121,11 @@ async def test_i01_i02_i03_killed_at_commit_boundaries(tmp_path: Path, name: str
 async def test_i01_i02_i03_killed_at_every_commit_boundary(tmp_path: Path, name: str) -> None:
     (whole,) = drive(tmp_path, name, [0])
     points = drive(tmp_path, name, list(range(1, len(whole.passed) + 3)))
-    for point in points:
+    for number, point in enumerate(points, 1):
         await check_point(point)
-    assert sum(point.killed for point in points) >= len(whole.passed) - 2
+        # What finishes together is committed together, so one run may have fewer boundaries than another.
+        assert point.killed is (len(point.passed) == number)
+    assert sum(point.killed for point in points) >= FEWEST[name]
 
 
 @pytest.mark.soak

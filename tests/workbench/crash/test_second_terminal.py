@@ -129,6 +129,33 @@ def test_controls_left_behind_are_settled_by_the_next_owner(
     assert command("cancel", run_id, "--json").document["state"] == "cancelled"
 
 
+def test_a_preview_leaves_the_workspace_as_it_is(
+    command: Command,
+    folder: Path,
+    calls: Path,
+    slow_owner: subprocess.Popen[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("workbench.client.ANSWER_SECONDS", 0.2)
+    run_id = only_run(command)
+    slow_owner.send_signal(signal.SIGSTOP)
+    assert command("cancel", run_id).status == 6
+    slow_owner.kill()
+    slow_owner.communicate(timeout=kit.PATIENCE_SECONDS)
+
+    def stored() -> list[list[tuple[object, ...]]]:
+        tables = ("runs", "frames", "marks", "inbox", "decisions", "admissions")
+        return [kit.query(folder, f"SELECT * FROM {table}") for table in tables]
+
+    before = stored()
+    preview = command("recover", run_id, "--preview", "--json")
+    assert preview.status == 0
+    assert preview.document["compatible"] is True
+    assert [step["step_id"] for step in preview.document["observed"]] == ["slow"]
+    assert stored() == before
+    assert command("show", run_id, "--json").document["state"] == "recoverable"
+
+
 def test_ctrl_c_leaves_the_run_recoverable_by_shutdown(
     command: Command, folder: Path, calls: Path, slow_owner: subprocess.Popen[str]
 ) -> None:

@@ -1,0 +1,218 @@
+"""What ``replay`` prints of a place in a run, of all its frames, and of an expression over them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from .common import err, out, print_json, run_async
+from .exits import Exit, Relayed
+from .output import Piece
+
+if TYPE_CHECKING:
+    from workflows_core.journal.bundle import Bundle
+    from workflows_core.journal.debugger import Debugger
+    from workflows_core.journal.moments import Moment
+
+_SIGNS = {"#": "statement", ":": "line"}
+
+
+class At(NamedTuple):
+    """A place in a run: the number of a frame or statement, or of a line that runs for the first time."""
+
+    kind: str
+    number: int
+
+
+class Place(click.ParamType[At]):
+    """``6`` is frame 6, ``#40`` the 40th statement, ``:12`` the first time that line 12 runs."""
+
+    name = "place"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
+        if isinstance(value, At):
+            return value
+        text = str(value).strip()
+        kind = _SIGNS.get(text[:1], "frame")
+        digits = text if kind == "frame" else text[1:]
+        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
+            self.fail(f"{text!r} is no frame; write a number, '#STATEMENT' or ':LINE'", param, ctx)
+        return At(kind, int(digits))
+
+
+def look(
+    bundle: Bundle, edited: str | None, at: At | None, watches: tuple[str, ...], *, as_json: bool
+) -> int:
+    """Print what is in sight at a place."""
+    from workbench.words import place
+
+    moment, values, notes = run_async(lambda: _travel(bundle, edited, at, watches))
+    if as_json:
+        from workflows_core.journal.debugger import locals_document
+
+        print_json(
+            {
+                "frame": moment.frame,
+                "line": moment.line,
+                "column": moment.column,
+                "locals": locals_document(moment),
+                "watches": values,
+            }
+        )
+        return Exit.DONE
+    for note in notes:
+        err().line(note)
+    where = place(moment.line, moment.column)
+    out().line((f"frame {moment.frame}", "title"), f"  {moment.kind}{f', {where}' if where else ''}")
+    lines = (bundle.script if edited is None else edited).split("\n")
+    if moment.line is not None and moment.line <= len(lines):
+        out().line((f"  {moment.line:>4} ", "quiet"), lines[moment.line - 1])
+    rows: list[list[Piece]] = [[one.name, short(one.value), (one.scope, "quiet")] for one in moment.locals]
+    out().table(rows, indent="  ")
+    if moment.pending:
+        out().line(("  in flight: ", "quiet"), ", ".join(one.label for one in moment.pending))
+    out().table([[name, "=", short(value)] for name, value in values.items()], indent="  ")
+    return Exit.DONE
+
+
+async def _travel(
+    bundle: Bundle, edited: str | None, at: At | None, watches: tuple[str, ...]
+) -> tuple[Moment, dict[str, Any], list[str]]:
+    async with _debugger(bundle, edited) as debugger:
+        if at is not None and at.kind == "statement":
+            moment = await debugger.go_to_statement(at.number)
+        elif at is not None and at.kind == "line":
+            moment = await _first_on(debugger, at.number)
+        else:
+            moment = await debugger.go_to_frame(len(bundle.frames) - 1 if at is None else at.number)
+        if moment.limit is not None:
+            debugger.notes.append(f"Limit here: {moment.limit}")
+        values = await debugger.watch(watches) if watches else {}
+        return moment, values, debugger.notes
+
+
+async def _first_on(debugger: Debugger, line: int) -> Moment:
+    """The first time that ``line`` runs. Raises UsageError where it never does."""
+    from workflows_core.errors import UsageError
+
+    moment = debugger.at
+    if moment.line != line:
+        moment = await debugger.run_to([line])
+        if moment.kind != "breakpoint":
+            raise UsageError(f"line {line} does not run in this run")
+    return moment
+
+
+@asynccontextmanager
+async def _debugger(bundle: Bundle, edited: str | None) -> AsyncIterator[Debugger]:
+    """Time travel through a run that is a journal. Raises UsageError and Relayed where it cannot be gone through."""
+    from workflows_core.errors import UsageError
+    from workflows_core.journal.debugger import Debugger
+    from workflows_core.journal.verify import verify_bundle
+
+    if bundle.redacted:
+        raise UsageError("this bundle is redacted: its values are gone, so there is nothing to look at")
+    verdict = await verify_bundle(bundle, edited)
+    if verdict.verdict == "incompatible":
+        words = " ".join(verdict.notes)
+        raise Relayed("This is no journal of ours", words, "incompatible", Exit.FAILED)
+    debugger = await Debugger.open(
+        bundle.script if edited is None else edited,
+        bundle.frames,
+        expand=bundle.expand,
+        plain=verdict.divergence,
+    )
+    try:
+        yield debugger
+    finally:
+        await debugger.close()
+
+
+def show_history(bundle: Bundle, edited: str | None, expression: str, *, as_json: bool) -> int:
+    """Print the value of an expression at every frame."""
+    from workbench.replaying import described
+    from workflows_core.journal.frames import FrameKind
+
+    found, notes = run_async(lambda: _history(bundle, edited, expression))
+    if as_json:
+        values = [{"frame": number, "value": value} for number, value in found]
+        print_json({"expression": expression, "history": values})
+        return Exit.DONE
+    for note in notes:
+        err().line(note)
+    rows: list[list[Piece]] = []
+    frames = described(bundle.frames)
+    before: Any = None
+    for number, value in found:
+        line = frames[number]
+        name = ", ".join(line.labels) if line.kind in (FrameKind.REQUEST, FrameKind.RESPONSE) else ""
+        text = short(value)
+        same = number > 0 and value == before
+        rows.append(
+            [f"frame {number}", (f"{line.kind.value} {name}", "quiet"), (text, "quiet") if same else text]
+        )
+        before = value
+    out().table(rows)
+    return Exit.DONE
+
+
+async def _history(
+    bundle: Bundle, edited: str | None, expression: str
+) -> tuple[list[tuple[int, Any]], list[str]]:
+    async with _debugger(bundle, edited) as debugger:
+        return await debugger.history(expression), debugger.notes
+
+
+def show_frames(bundle: Bundle, *, as_json: bool) -> int:
+    """Print every frame: its number, kind, steps, the places of its calls, and the time since the one before."""
+    from workbench.replaying import described
+    from workbench.words import duration, place
+
+    frames = described(bundle.frames)
+    if as_json:
+        print_json(
+            {
+                "frames": [
+                    {
+                        "frame": line.number,
+                        "kind": line.kind.value,
+                        "labels": list(line.labels),
+                        "places": [list(where) if where is not None else None for where in line.places],
+                        "microseconds": line.took,
+                        "failed": line.failed,
+                        "body": line.body,
+                    }
+                    for line in frames
+                ]
+            }
+        )
+        return Exit.DONE
+    rows: list[list[Piece]] = []
+    for line in frames:
+        took = "" if line.took is None else duration(line.took)
+        places = "  ".join(place(*where) for where in line.places if where is not None)
+        names = "  ".join(line.labels)
+        rows.append(
+            [
+                str(line.number),
+                line.kind.value,
+                (names, "bad") if line.failed else names,
+                (places, "quiet"),
+                took,
+            ]
+        )
+    out().table(rows)
+    return Exit.DONE
+
+
+def short(value: Any) -> str:
+    """A value on one line."""
+    from workbench.inert import shorten
+
+    if value == {"$type": "missing"}:
+        return "nothing"
+    return shorten(json.dumps(value, ensure_ascii=False), 72)
