@@ -13,7 +13,7 @@ from workflows_core.model import RunState, RunSummary, RunView, StepStatus, Step
 from . import words
 from .inert import inert
 
-#: Gives the key of an act (``resume``, ``recover``, ``reconcile``, ``review``, ``cancel``, ``delete``).
+#: Gives the key of an act (``resume``, ``recover``, ``reconcile``, ``review``, ``cancel``, ``delete``, ``fork``).
 Key = Callable[[str], str]
 
 UNSETTLED_STATES: Final = frozenset({RunState.NEEDS_RECONCILIATION, RunState.WAITING_INPUT})
@@ -52,16 +52,20 @@ def unsettled(view: RunView) -> list[StepView]:
 
 
 def why(run: RunSummary | RunView, now: int, key: Key) -> str:
-    """Why the run stands where it does and what a person can do about it, as inert sentences.
+    """Why the run stands where it does, what happens next and what a person can do about it, as inert sentences.
 
-    It says what the state and its cause do not; empty where they say all.
+    It says what the state and its cause do not; empty where nothing more is known, as of a summary that runs.
     """
     if run.state in (RunState.QUEUED, RunState.RUNNING):
-        return _under_way(run)
+        said = _under_way(run)
+        return said if run.cancel_requested or not said else f"{said} {key('cancel')} cancels it."
     if run.state is RunState.COMPLETED:
         return "The script returned; what it returned is the result."
     if run.state in (RunState.FAILED, RunState.CANCELLED):
-        return "" if run.cause is not None else "Nothing more is known of why it ended; its journal is kept."
+        known = (
+            "" if run.cause is not None else "Nothing more is known of why it ended; its journal is kept. "
+        )
+        return f"{known}It cannot go on; {key('fork')} launches a new run from what is recorded."
     if run.state is RunState.INTERRUPTED:
         return f"Its journal cannot be used, so it cannot go on. {key('cancel')} cancels it, {key('delete')} deletes it."
     if run.state in UNSETTLED_STATES:

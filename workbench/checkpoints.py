@@ -15,13 +15,20 @@ from .inert import cells, symbol
 
 if TYPE_CHECKING:
     from workflows_core.model import RunView
+    from workflows_core.script.analysis import Analysis
+    from workflows_core.script.approvals import Versions
+    from workflows_core.script.tree import Node
 
 _HEX_ROW: Final = 16
 _INDENT: Final = 2
 
 
 class NextStep(msgspec.Struct, frozen=True):
-    """A step that the script reaches after a checkpoint. ``given`` says that it receives the approved bytes."""
+    """A step that the script reaches after a checkpoint. ``given`` says that it receives the approved bytes.
+
+    That is said where the script shows it: the version is listed in ``artifacts``, or the Agent's output stands in
+    the task.
+    """
 
     step_id: str
     kind: str
@@ -81,11 +88,30 @@ def next_steps(script: str, step: StepView) -> list[NextStep]:
             continue
         listed = call.properties.get("artifacts")
         items = listed.children if listed is not None and listed.kind == "array" else []
-        given = source is not None and any(versions.step_of(item) == source for item in items)
+        given = source is not None and (
+            any(versions.step_of(item) == source for item in items)
+            or _mentions(analysis, versions, call.node.field("arguments"), source)
+        )
         name = analysis.step_id(call) or "a step"
         if name != step.step_id:
             found.append((place, NextStep(name, call.api.step, place[0], given)))
     return [one for _, one in sorted(found, key=lambda item: item[0])]
+
+
+def _mentions(analysis: Analysis, versions: Versions, node: Node | None, source: str) -> bool:
+    """Whether the output of the Agent ``source`` stands in ``node``: the whole result, or its ``output``."""
+    for found in node.walk() if node is not None else ():
+        if found.kind not in ("identifier", "shorthand_property_identifier"):
+            continue
+        binding = analysis.scopes.binding(found) if found.kind != "identifier" else None
+        call = versions.result_of(binding.value if binding is not None else found)
+        if call is None or call.api.step != "agent" or analysis.step_id(call) != source:
+            continue
+        around = found.parent
+        name = around.field("property") if around is not None and around.kind == "member_expression" else None
+        if name is None or analysis.text(name) == "output":
+            return True
+    return False
 
 
 def renderer(artifact: Artifact) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from workflows_core import errors
 from workflows_core.errors import NotPermitted, StoreError, StoreInUse, WorkflowError
-from workflows_core.model import Artifact, Decision, Definition, RunState, RunSummary, RunView
+from workflows_core.model import Artifact, Attestation, Decision, Definition, RunState, RunSummary, RunView
 from workflows_core.store.lock import lock_path, owner_pid
 from workflows_core.store.reader import StoreReader
 
@@ -24,12 +24,14 @@ from .workspace import Workspace
 
 if TYPE_CHECKING:
     from extension_api.agent_runs import AgentRuns
+    from workflows_core.engine.evidence import Evidence
     from workflows_core.engine.reconciliation import ReconcileRequest
     from workflows_core.engine.recovery import Preview
     from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
     from workflows_core.engine.service import WorkflowService
     from workflows_core.engine.waits import DecideRequest
 
+    from .child_runs import Assembled, ChildRun
     from .host.host import LocalHost
     from .host.reloading import ReloadPlan, ReloadResult
     from .login import StoredLogin
@@ -57,6 +59,10 @@ class OwnerGone(StoreError):
     title = "The owner has ended"
 
 
+#: Whether a client hosts the engine.
+HostMode: TypeAlias = Literal["never", "later", "if_free", "to_look", "required"]
+
+
 class Client:
     """One front end's access to a workspace. Build it with :meth:`open`, end it with :meth:`close`."""
 
@@ -75,25 +81,27 @@ class Client:
         self._session: AgentRuns | None = None
 
     @classmethod
-    async def open(
-        cls, workspace: Workspace, *, host: Literal["never", "later", "if_free", "required"] = "never"
-    ) -> Client:
+    async def open(cls, workspace: Workspace, *, host: HostMode = "never") -> Client:
         """Open a workspace, hosting the engine where asked and nobody does.
 
+        With ``to_look`` an engine that is hosted here can be asked and changes nothing, and lets nothing go on.
         With ``later`` nothing is loaded yet: ``start_hosting`` hosts the engine, or the first command that needs it.
         Raises ConfigurationError, StoreTooNew, StoreFailed; with ``required`` also StoreInUse.
         """
         local: LocalHost | None = None
-        if host == "required" or (host == "if_free" and owner_pid(lock_path(workspace.storage_path)) is None):
-            local = await cls._open_host(workspace, required=host == "required")
+        free = owner_pid(lock_path(workspace.storage_path)) is None
+        if host == "required" or (host in ("if_free", "to_look") and free):
+            local = await cls._open_host(workspace, required=host == "required", only_look=host == "to_look")
         return cls(workspace, local, may_host=host != "never")
 
     @staticmethod
-    async def _open_host(workspace: Workspace, *, required: bool) -> LocalHost | None:
+    async def _open_host(
+        workspace: Workspace, *, required: bool, only_look: bool = False
+    ) -> LocalHost | None:
         from .host.host import LocalHost
 
         try:
-            return await asyncio.to_thread(LocalHost.open, workspace)
+            return await asyncio.to_thread(LocalHost.open, workspace, only_look=only_look)
         except StoreInUse:
             if required:
                 raise
@@ -300,6 +308,20 @@ class Client:
         """Attest the outcome of an uncertain step from this process's interactive session."""
         return _outcome(await self._control("reconcile", request.run_id, _builtins(request)))
 
+    async def evidence(self, run_id: str, step_id: str) -> Evidence:
+        """What is known of an uncertain step; a reconciliation carries the hash of what the person was shown."""
+        from workflows_core.engine.evidence import Evidence
+
+        return _as(await self._control("evidence", run_id, {"step_id": step_id}), Evidence)
+
+    async def answer(self, child_run_id: str, output: Any = None, *, failed: str | None = None) -> Outcome:
+        """Give a manual agent's call its answer, or say in ``failed`` why there is none.
+
+        From this process's interactive session. ``child_run_id`` is that of a running step with the badge manual.
+        """
+        body = {"child_run_id": child_run_id, "output": output, "failed": failed}
+        return _outcome(await self._control("host.answer", None, body))
+
     async def save(self, name: str, script: str) -> Definition:
         """Save a script as an immutable version; an identical save returns the one that exists."""
         return _as(await self._control("save", None, {"name": name, "script": script}), Definition)
@@ -316,6 +338,22 @@ class Client:
     async def artifact(self, run_id: str, step_id: str) -> Artifact:
         """The exact bytes of a step: a capture's file, or the canonical JSON of an output."""
         return await (await self._reading()).artifact(run_id, step_id)
+
+    async def attestations(self, run_id: str) -> list[Attestation]:
+        """What people have stated about steps of a run whose outcome was uncertain, in their order."""
+        return await (await self._reading()).attestations(run_id)
+
+    async def child_run(self, child_run_id: str) -> ChildRun | None:
+        """A child run with its events, as the host keeps it; None where it keeps none. Raises StoreError."""
+        from .child_runs import child_run
+
+        return await asyncio.to_thread(child_run, self.workspace.host_store_path, child_run_id)
+
+    async def assemblies(self, view: RunView) -> Mapping[str, Assembled]:
+        """By stepId: how the assembly of each step's Agent compares with the one before. Raises StoreError."""
+        from .child_runs import assemblies
+
+        return await asyncio.to_thread(assemblies, self.workspace.host_store_path, view)
 
     async def extensions(self) -> dict[str, Any]:
         """What is loaded, as the owner says (see ``Extensions.describe``)."""
@@ -413,6 +451,37 @@ class Client:
         service = self._service
         while service.busy:  # noqa: ASYNC110 - the engine's state lives in another thread's loop
             await asyncio.sleep(_POLL_SECONDS)
+
+    async def log_in(self, name: str, password: str) -> None:
+        """Open a session in a workspace with accounts; this process acts as that account from now on.
+
+        Raises as ``login.log_in``. The hash is computed in another thread.
+        """
+        from .login import log_in
+
+        await asyncio.to_thread(log_in, self.workspace, name, password)
+
+    async def log_out(self) -> str | None:
+        """End this person's session; whose it was, None where nobody was logged in. Raises as ``login.log_out``."""
+        from .login import log_out
+
+        kept, _ended = await asyncio.to_thread(log_out, self.workspace)
+        self._session = None
+        return None if kept is None else kept.user_id
+
+    async def end_session(self, session_id: str) -> None:
+        """End a log-in of any account. Raises as ``login.end_session``."""
+        from .login import end_session
+
+        await asyncio.to_thread(end_session, self.workspace, session_id)
+
+    def account(self) -> str | None:
+        """The account that this person is logged in with; None where nobody is, or there are no accounts."""
+        try:
+            login = self._login()
+        except errors.NotPermitted:
+            return None
+        return None if login is None else login.user_id
 
     def identity(self) -> str:
         """Who acts here, for the top line: ``ada · terminal``."""

@@ -6,12 +6,17 @@ Steps are paired by their stepId, in the order of the first run, then those that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from workflows_core.journal.replay import Difference, differences
 from workflows_core.model import RunView, StepView
+
+from .words import count
+
+#: What a difference holds for the side that has nothing at its path.
+MISSING: Final = {"$type": "missing"}
 
 
 class StepPair(msgspec.Struct, frozen=True):
@@ -25,11 +30,12 @@ class StepPair(msgspec.Struct, frozen=True):
 
     @property
     def same(self) -> bool:
-        """Whether both runs have it with equal status, input and output; times do not count."""
+        """Whether both runs have it with equal status, input, output and error; times do not count."""
         return (
             self.first is not None
             and self.second is not None
             and self.first.status is self.second.status
+            and error_of(self.first) == error_of(self.second)
             and not self.input
             and not self.output
         )
@@ -47,6 +53,11 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def same_script(self) -> bool:
         return self.first.script_hash == self.second.script_hash
+
+    @property
+    def differing(self) -> Sequence[StepPair]:
+        """The steps that are not equal in both runs, in their order."""
+        return [pair for pair in self.steps if not pair.same]
 
     @property
     def same(self) -> bool:
@@ -70,8 +81,44 @@ def compare(first: RunView, second: RunView) -> Comparison:
         second,
         [_pair(name, left.get(name), right.get(name)) for name in names],
         differences(first.args, second.args),
-        differences(first.result, second.result),
+        _values(first.has_result, first.result, second.has_result, second.result),
     )
+
+
+def error_of(step: StepView | None) -> str | None:
+    """Why a step failed, as the script was told; None where it did not."""
+    return None if step is None or step.error is None else step.error.message
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a side of a difference has nothing at that path."""
+    return bool(value == MISSING)
+
+
+def in_words(comparison: Comparison) -> str:
+    """What two runs have in common, in sentences: ``2 of 3 steps are equal. The arguments differ.``"""
+    if comparison.same:
+        return "The runs are equal but for their times."
+    total, equal = len(comparison.steps), len(comparison.steps) - len(comparison.differing)
+    said = [
+        f"{'All' if equal == total else f'{equal} of'} {count(total, 'step')} {'is' if total == 1 else 'are'} equal."
+        if total
+        else "Neither run has a step."
+    ]
+    parts = [
+        name
+        for name, differs in (
+            ("scripts", not comparison.same_script),
+            ("arguments", bool(comparison.args)),
+            ("states", comparison.first.state is not comparison.second.state),
+            ("results", bool(comparison.result)),
+        )
+        if differs
+    ]
+    if parts:
+        named = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+        said.append(f"The {named} differ.")
+    return " ".join(said)
 
 
 def seconds(step: StepView | None) -> float | None:
@@ -89,8 +136,17 @@ def _pair(name: str, first: StepView | None, second: StepView | None) -> StepPai
         first,
         second,
         differences(first.input, second.input),
-        differences(first.output, second.output),
+        _values(first.has_output, first.output, second.has_output, second.output),
     )
+
+
+def _values(has_first: bool, first: Any, has_second: bool, second: Any) -> Sequence[Difference]:
+    """How two values differ, where either may be missing, which is not the same as null."""
+    if has_first and has_second:
+        return differences(first, second)
+    if not has_first and not has_second:
+        return ()
+    return [Difference("", first if has_first else MISSING, second if has_second else MISSING)]
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
@@ -135,6 +191,7 @@ def _side(step: StepView | None) -> dict[str, Any] | None:
         "badge": step.badge,
         "line": step.line,
         "seconds": seconds(step),
+        "error": error_of(step),
     }
 
 

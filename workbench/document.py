@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from workflows_core.document import (
+    attestation_document,
     dumps,
     log_document,
     receipt_document,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from workflows_core.script.check import Problem
 
 __all__ = [
+    "attestation_document",
     "dumps",
     "error_document",
     "log_document",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from . import words
 from .hostview_stores import AssemblyRow
 
 if TYPE_CHECKING:
@@ -59,6 +60,25 @@ class AgentUse:
     before: int | None = None
     earlier: int | None = None
     past: bool = False
+
+    def told(self, now: int) -> str:
+        """How the latest assembly compares with the one before, in words."""
+        if self.comparison == NONE:
+            return "not assembled in the latest child runs"
+        times = words.count(self.assemblies, "assembly", "assemblies")
+        if self.comparison == CHANGED and self.before is not None:
+            told = f"changed {words.ago(self.since, now)}, was another until {words.ago(self.before, now)}"
+        elif self.comparison == SAME:
+            told = f"the same in {times} since {words.ago(self.since, now)}"
+        elif self.comparison == NOT_COMPARABLE and self.earlier is not None:
+            told = f"not comparable with that of {words.ago(self.earlier, now)}: another lifetime of the host"
+        elif self.comparison == ONLY:
+            told = "the only assembly so far"
+        else:
+            told = "not comparable"
+        if self.past:
+            told += "; of an earlier lifetime of the host: the next one is not comparable with it"
+        return told
 
 
 def agent_uses(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from workflows_core.errors import StoreError
+from workflows_core.store.opening import failed
 from workflows_core.store.queries import read_only
-from workflows_core.store.sqlite import failed
 
 from .logs import LOG_NAME
 
@@ -126,12 +126,12 @@ def read_stores(workspace: Workspace, at: int) -> Stored:
     engine, host = workspace.storage_path, workspace.host_store_path
     asked = ((_ASSEMBLIES, (CHILDREN,)), (_EVENTS, (_EVENT_RUNS, EVENTS)), (_ACTIVE, ()), (_LOG_INS, (at,)))
     try:
-        assemblies, events, active, log_ins = _ask(host, asked)
+        assemblies, events, active, log_ins = ask(host, asked)
     except StoreError as error:
         problems["agents"] = problems["events"] = f"{error.title}. {error}"
         assemblies, events, active, log_ins = [], [], [], []
     try:
-        captured, versions = _ask(engine, ((_CAPTURED, ()), (_VERSIONS, ())))
+        captured, versions = ask(engine, ((_CAPTURED, ()), (_VERSIONS, ())))
     except StoreError as error:
         problems["stores"] = f"{error.title}. {error}"
         captured, versions = [], []
@@ -151,8 +151,11 @@ def read_stores(workspace: Workspace, at: int) -> Stored:
     )
 
 
-def _ask(path: Path, questions: Sequence[tuple[str, tuple[Any, ...]]]) -> list[list[Any]]:
-    """The rows of each question; none where there is no store yet. Raises StoreError."""
+def ask(path: Path, questions: Sequence[tuple[str, tuple[Any, ...]]]) -> list[list[Any]]:
+    """The rows of each question, in one connection that only reads; none where there is no store yet. Blocks.
+
+    Raises StoreError.
+    """
     if not path.exists():
         return [[] for _ in questions]
     try:

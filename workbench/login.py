@@ -1,4 +1,4 @@
-"""The log-in that a person keeps for a workspace with accounts.
+"""Logging in to a workspace with accounts, and the log-in that a person keeps.
 
 The token of a session lives in the person's own state folder, in a file that nobody else may read; the
 workspace holds its hash only. There is one log-in for a person and a workspace: a new one takes its place.
@@ -10,12 +10,20 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from workflows_core.errors import NotPermitted, StoreFailed
+from workflows_core.errors import NotFound, NotPermitted, StoreFailed, UsageError
 
 from .inert import inert
+
+if TYPE_CHECKING:
+    from .host.accounts import Accounts
+    from .host.accounts import LogIn as Opened
+    from .workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -86,3 +94,83 @@ def forget_login(root: Path) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         raise StoreFailed(f"{inert(str(path))} cannot be deleted: {error.strerror}") from None
+
+
+@contextmanager
+def opened_accounts(workspace: Workspace) -> Iterator[Accounts]:
+    """The accounts, in the host's store, beside whoever owns the workspace. Blocks; raises StoreError."""
+    from .host.accounts import Accounts
+    from .host.store import HostStore
+
+    workspace.make_state_dir()
+    store = HostStore.open(workspace.host_store_path)
+    try:
+        yield Accounts(store)
+    finally:
+        store.close()
+
+
+def require_accounts(workspace: Workspace) -> None:
+    """Raises UsageError where the workspace does not use accounts."""
+    mode = workspace.config.auth.mode
+    if mode != "password":
+        raise UsageError(
+            f"this workspace has auth.mode {mode}, which uses no accounts; nobody needs to log in",
+            code="no_accounts",
+        )
+
+
+def require_an_account(accounts: Accounts) -> None:
+    """Raises NotFound where there is none yet."""
+    if not accounts.all():
+        raise NotFound("there are no accounts yet; create one with: workbench login NAME --create")
+
+
+def log_in(workspace: Workspace, name: str, password: str) -> Opened:
+    """Verify a password, open a session and keep it; the one that was kept ends.
+
+    Blocks for as long as a hash takes, so not on a loop that draws. Raises UsageError, NotFound, NotPermitted in
+    the same words whatever was wrong, and StoreError.
+    """
+    from .host.identity import terminal
+
+    require_accounts(workspace)
+    with opened_accounts(workspace) as accounts:
+        require_an_account(accounts)
+        opened = accounts.log_in(name, password, terminal().name or "no terminal")
+        before = load_login(workspace.root)
+        keep_login(
+            workspace.root, StoredLogin(name, opened.session.session_id, opened.token, opened.expires_at)
+        )
+        if before is not None:
+            accounts.revoke(before.session_id)
+    return opened
+
+
+def log_out(workspace: Workspace) -> tuple[StoredLogin | None, bool]:
+    """End the session that is kept and forget it: what was kept, and whether it could still be ended. Blocks."""
+    kept = load_login(workspace.root)
+    ended = False
+    if kept is not None:
+        with opened_accounts(workspace) as accounts:
+            ended = accounts.revoke(kept.session_id)
+        forget_login(workspace.root)
+    return kept, ended
+
+
+def end_session(workspace: Workspace, session_id: str) -> None:
+    """End a log-in of any account. Blocks; raises NotFound where there is none that could be ended."""
+    require_accounts(workspace)
+    with opened_accounts(workspace) as accounts:
+        if not accounts.revoke(session_id):
+            raise NotFound(f"there is no session {session_id} that could be ended")
+
+
+def own_name() -> str:
+    """What the account of this person is probably called: as the user of the system is."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

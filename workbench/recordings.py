@@ -17,6 +17,7 @@ from workflows_core.journal.verify import check_journal
 from workflows_core.model import StepKind
 
 from .agents.stubset import parse_stub_set, request_hash
+from .inert import acts
 
 _TEMPLATE = re.compile(r"\{\{\s*task")
 
@@ -56,7 +57,7 @@ def stub_entries(bundle: Bundle, *, pinned: bool | None = None) -> tuple[list[di
         if one.result["ok"]:
             reply = one.result["value"].get("output")
             entry["reply"] = reply
-            if _TEMPLATE.search(json.dumps(reply)):
+            if "request" not in entry and _TEMPLATE.search(json.dumps(reply)):
                 notes.append(f"The answer of {one.label} holds {{{{task…}}}}, which a stub set fills in.")
         else:
             entry["fail"] = str(one.result["error"]["message"]) or "failed"
@@ -93,17 +94,26 @@ def _literal(name: str) -> str:
 
 
 def stub_text(entries: list[dict[str, Any]], bundle: Bundle) -> str:
-    """The stub set as YAML. It is read again, so that what is written is what was recorded."""
+    """The stub set as YAML, in ASCII where it holds what acts on a terminal or cannot be seen.
+
+    It is read again, so that what is written is what was recorded.
+    """
     head = f"# Recorded from {bundle.run_id}.\n"
-    text = head + (
-        yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=100) if entries else "[]\n"
-    )
-    if parse_stub_set(text, "the stub set") != entries:
-        lines = [f"- {json.dumps(entry)}" for entry in entries]
-        text = head + "\n".join(lines) + "\n"
-        if parse_stub_set(text, "the stub set") != entries:
-            raise UsageError("an answer of this run holds text that no stub set can say")
-    return text
+    if not entries:
+        return head + "[]\n"
+    for text in (
+        yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=100),
+        yaml.safe_dump(entries, sort_keys=False, allow_unicode=False, width=100),
+        "".join(f"- {json.dumps(entry)}\n" for entry in entries),
+    ):
+        if acts(text.replace("\n", "")):
+            continue
+        try:
+            if parse_stub_set(text, "the stub set") == entries:
+                return head + text
+        except UsageError:
+            continue
+    raise UsageError("an answer of this run holds text that no stub set can say")
 
 
 TEST = '''\
@@ -175,15 +185,16 @@ def test_text(bundle: Bundle, verdict: str) -> str:
 def _python_text(text: str) -> str:
     """A Python literal for a text; a block where that reads as it is."""
     if text.isprintable() or not text:
-        return repr(text)
+        return _repr(text)
     if (
         '"""' in text
         or "\\" in text
         or text.endswith('"')
         or not text.replace("\n", "").replace("\t", "").isprintable()
+        or acts(text.replace("\n", "").replace("\t", ""))
     ):
         lines = text.split("\n")
-        pieces = [repr(line + "\n") for line in lines[:-1]] + ([repr(lines[-1])] if lines[-1] else [])
+        pieces = [_repr(line + "\n") for line in lines[:-1]] + ([_repr(lines[-1])] if lines[-1] else [])
         return "(\n    " + "\n    ".join(pieces) + "\n)"
     return '"""\\\n' + text + '"""'
 
@@ -191,5 +202,13 @@ def _python_text(text: str) -> str:
 def _python(value: Any) -> str:
     """A Python literal for a JSON value, a list with one item a line."""
     if isinstance(value, list) and value:
-        return "[\n" + "".join(f"    {item!r},\n" for item in value) + "]"
-    return repr(value)
+        return "[\n" + "".join(f"    {_repr(item)},\n" for item in value) + "]"
+    return _repr(value)
+
+
+def _repr(value: Any) -> str:
+    """``repr`` with everything escaped that acts on a terminal or cannot be seen; Python escapes only a part."""
+    return "".join(
+        char if not acts(char) else f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"
+        for char in repr(value)
+    )

@@ -1,30 +1,26 @@
-"""A recorded run as the Replay screen shows it, without a screen: its frames, what recovery would do, and time travel.
+"""A recorded run as the Replay screen shows it, without a screen: its frames, the verdict, and what recovery would do.
 
-Everything is read once from a :class:`~workflows_core.journal.bundle.Bundle` and stays as it was then. Only a
-:class:`Traveller` runs the script, in a worker that is thrown away (invariant 9). Texts are those of the bundle,
-from anywhere: whoever shows them makes them inert.
+Everything is read once from a :class:`~workflows_core.journal.bundle.Bundle` and stays as it was then. Texts are
+those of the bundle, from anywhere: whoever shows them makes them inert. ``travelling`` goes through it.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from workflows_core import jsontext
 from workflows_core.engine.recovery import Preview, StepAt
-from workflows_core.errors import UsageError, WorkflowError
+from workflows_core.errors import WorkflowError
 from workflows_core.journal.bundle import Bundle
-from workflows_core.journal.debugger import Debugger, explain
+from workflows_core.journal.debugger import explain
 from workflows_core.journal.frames import Frame, FrameKind
-from workflows_core.journal.moments import Moment
 from workflows_core.journal.preview import preview_bundle
 from workflows_core.journal.verify import Verdict, verify_bundle
 from workflows_core.model import RunView, StepView
 from workflows_core.script.steps import api_steps
-from workflows_core.worker.process import WorkerDied
 
 from .words import count, place
 
@@ -58,14 +54,26 @@ class FrameLine(msgspec.Struct, frozen=True):
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
+class Given(msgspec.Struct, frozen=True):
+    """What is to be opened: a run, and the script that is to be replayed against its record (None: its own)."""
+
+    bundle: Bundle
+    script: str | None = None
+
+
 class Opened(msgspec.Struct, frozen=True):
-    """A run that was opened. ``view`` is None where its frames cannot be read as those of a run."""
+    """A run that was opened. ``view`` is None where its frames cannot be read as those of a run.
+
+    ``script`` is the script that is run; ``edited`` says whether it is another than the recorded one.
+    """
 
     bundle: Bundle
     view: RunView | None
     verdict: Verdict
     preview: Preview
     frames: tuple[FrameLine, ...]
+    script: str
+    edited: bool = False
 
     @property
     def name(self) -> str:
@@ -78,6 +86,9 @@ class Opened(msgspec.Struct, frozen=True):
             return "The bundle is redacted: its values are gone, so there is nothing to look at."
         if self.verdict.verdict == "incompatible":
             return "This cannot be read as a journal, so its script is not run."
+        found = self.verdict.divergence
+        if found is not None and isinstance(found.now, Mapping) and not found.now.keys() & {"calls", "by"}:
+            return self.verdict.notes[-1] if self.verdict.notes else "The script cannot run here."
         return ""
 
     @property
@@ -92,16 +103,27 @@ class Opened(msgspec.Struct, frozen=True):
         return next((step for step in steps if step.call_id == call.get("id") and "id" in call), None)
 
     def frame_place(self, number: int) -> tuple[int, int] | None:
-        """The place in the source that a frame belongs to: of its last call, or of the call that it answers."""
+        """The place in the source that a frame belongs to: of its last call, or of the call that it answers.
+
+        None in an edited script, where the places of the record do not hold.
+        """
+        if self.edited:
+            return None
         line = self.frames[number]
         if line.kind is FrameKind.END:
             return self.bundle.frames[number].side.position
         return next((each for each in reversed(line.places) if each is not None), None)
 
 
-async def read_run(bundle: Bundle) -> Opened:
-    """Verify ``bundle`` and say what recovery would do. Runs the script in workers of its own; asks no Agent."""
-    verdict = await verify_bundle(bundle)
+async def read_run(bundle: Bundle, script: str | None = None) -> Opened:
+    """Verify ``bundle`` and say what recovery would do. Runs the script in workers of its own; asks no Agent.
+
+    With ``script`` that one is replayed against the record instead. Raises UsageError where it cannot be: the
+    bundle is redacted, or the script does not compile.
+    """
+    edited = script is not None and script != bundle.script
+    text = bundle.script if script is None else script
+    verdict = await verify_bundle(bundle, text if edited else None)
     view: RunView | None = None
     if verdict.verdict != "incompatible":
         try:
@@ -110,17 +132,18 @@ async def read_run(bundle: Bundle) -> Opened:
             view = None
     found = verdict.divergence
     if found is not None and not bundle.redacted:
-        known = await explain(bundle.script, bundle.frames, found, expand=bundle.expand)
+        known = await explain(text, bundle.frames, found, expand=bundle.expand)
         verdict = msgspec.structs.replace(verdict, divergence=known)
     preview = (
         await preview_bundle(bundle)
         if view is not None
         else Preview(compatible=False, reasons=("it cannot be read as a journal",))
     )
-    return Opened(bundle, view, verdict, preview, _frame_lines(bundle.frames))
+    return Opened(bundle, view, verdict, preview, described(bundle.frames), text, edited)
 
 
-def _frame_lines(frames: tuple[Frame, ...]) -> tuple[FrameLine, ...]:
+def described(frames: Sequence[Frame]) -> tuple[FrameLine, ...]:
+    """Frames for people, each with the names and places of its calls."""
     lines: list[FrameLine] = []
     names: dict[Any, tuple[str, tuple[int, int] | None]] = {}
     before: int | None = None
@@ -237,105 +260,3 @@ def _waits(opened: Opened) -> str:
         if ids:
             parts.append(count(len(ids), kind))
     return " and ".join(parts)
-
-
-# -- time travel
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """What is in sight at a moment, with the values of the watches there."""
-
-    moment: Moment
-    watches: tuple[tuple[str, Any], ...]
-    level: str
-    statements: int
-    notes: tuple[str, ...]
-
-    @property
-    def at_statement(self) -> bool:
-        return self.moment.kind in ("statement", "breakpoint")
-
-
-Act = Callable[[Debugger], Awaitable[object]]
-
-
-class Traveller:
-    """Goes through one run, one move at a time, in a worker that is made when it is first needed.
-
-    A move that is cancelled takes its worker along; the next one begins with a fresh worker at the place that
-    was reached last. ``close`` ends the worker and may be followed by more moves.
-    """
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-        self._lock = asyncio.Lock()
-        self._debugger: Debugger | None = None
-        self._at: Moment | None = None
-        #: Expressions whose values are looked up after every move.
-        self.watches: list[str] = []
-
-    @property
-    def running(self) -> bool:
-        """Whether it has a worker."""
-        return self._debugger is not None
-
-    async def move(self, act: Act) -> Seen:
-        """Do ``act`` and look around. Raises UsageError where the run cannot be gone through that way."""
-        if self._opened.travels:
-            raise UsageError(self._opened.travels)
-        async with self._lock:
-            try:
-                debugger = await self._ready()
-                await act(debugger)
-                values: Mapping[str, Any] = {}
-                if self.watches and debugger.at.limit is None:
-                    values = await debugger.watch(self.watches)
-                self._at = debugger.at
-                return Seen(
-                    debugger.at,
-                    tuple((each, values.get(each)) for each in self.watches),
-                    debugger.level,
-                    debugger.statements,
-                    tuple(debugger.notes),
-                )
-            except WorkerDied as death:
-                await self._drop()
-                raise UsageError(f"the worker that looks around ended: {death.message}") from None
-            except UsageError:
-                raise
-            except BaseException:
-                await self._drop()
-                raise
-
-    async def breakable(self, line: int) -> int | None:
-        """The line on which a breakpoint set on ``line`` stops, or None. Raises UsageError as ``move`` does."""
-        found: list[int | None] = []
-
-        async def ask(debugger: Debugger) -> None:
-            found.append(debugger.breakable(line))
-
-        await self.move(ask)
-        return found[0]
-
-    async def _ready(self) -> Debugger:
-        if self._debugger is None:
-            bundle = self._opened.bundle
-            self._debugger = await Debugger.open(
-                bundle.script, bundle.frames, expand=bundle.expand, plain=self._opened.verdict.divergence
-            )
-            here = self._at
-            if here is not None and here.kind in ("statement", "breakpoint") and here.statement:
-                await self._debugger.go_to_statement(here.statement)
-            elif here is not None:
-                await self._debugger.go_to_frame(here.frame)
-        return self._debugger
-
-    async def _drop(self) -> None:
-        debugger, self._debugger = self._debugger, None
-        if debugger is not None:
-            await debugger.close()
-
-    async def close(self) -> None:
-        """End the worker."""
-        async with self._lock:
-            await self._drop()

@@ -1,13 +1,13 @@
 """What a person has to decide, without a screen: what waits, what was shown of it, and the receipt.
 
 *Shown in full* means that every byte stood, unfolded, in a viewport: ``Coverage`` merges the byte ranges that
-did. The bytes are those whose SHA-256 the decision names.
+did. For an image or a document it also means that each page was drawn legibly: ``PictureCoverage``. The bytes are
+those whose SHA-256 the decision names.
 """
 
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,15 +17,18 @@ from workflows_core.errors import WorkflowError
 from workflows_core.model import Artifact, Decision, RunState, RunSummary, RunView, StepView
 
 from . import words
+from .checkpoints import NextStep, next_steps
 from .inert import inert
+from .review_coverage import Coverage
+from .review_pictures import PictureCoverage
 
 if TYPE_CHECKING:
-    from workflows_core.script.steps import StepSite
-
     from .client import Client
 
 #: Earlier runs that are looked through for receipts.
 EARLIER_RUNS: Final = 200
+#: Later steps that are named; more are counted.
+NAMED_STEPS: Final = 5
 
 
 class Act(StrEnum):
@@ -134,58 +137,6 @@ def decided(views: Iterable[RunView]) -> list[Decided]:
 # What was shown.
 
 
-class Coverage:
-    """The merged ranges, half open, of the ``size`` bytes that were shown."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.seen = 0
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        return list(zip(self._starts, self._ends, strict=True))
-
-    @property
-    def complete(self) -> bool:
-        return self.seen == self.size
-
-    @property
-    def fraction(self) -> float:
-        """1.0 only where every byte was shown."""
-        return 1.0 if self.complete else self.seen / self.size
-
-    @property
-    def percent(self) -> int:
-        """Rounded down, so that 100 means all."""
-        return 100 if self.complete else self.seen * 100 // self.size
-
-    def add(self, start: int, end: int) -> bool:
-        """The bytes from ``start`` to ``end`` were shown; whether that is news."""
-        start, end = max(0, start), min(end, self.size)
-        if start >= end:
-            return False
-        first = bisect_left(self._ends, start)
-        last = bisect_right(self._starts, end)
-        if first < last:
-            start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
-        before = sum(self._ends[n] - self._starts[n] for n in range(first, last))
-        self._starts[first:last], self._ends[first:last] = [start], [end]
-        self.seen += end - start - before
-        return end - start > before
-
-    def gaps(self) -> list[tuple[int, int]]:
-        """The ranges that were not shown, in order."""
-        edges = [0, *(edge for pair in self.ranges for edge in pair), self.size]
-        return [(edges[n], edges[n + 1]) for n in range(0, len(edges), 2) if edges[n] < edges[n + 1]]
-
-    def next_unseen(self, after: int = 0) -> tuple[int, int] | None:
-        """The first range not shown that starts at ``after`` or behind it, else the first of all."""
-        gaps = self.gaps()
-        return next((gap for gap in gaps if gap[0] >= after), gaps[0] if gaps else None)
-
-
 class Outside(StrEnum):
     """How the exact copy left the workbench."""
 
@@ -203,21 +154,37 @@ class Progress:
     outside: Outside | None = None
     #: Whether the reviewer has stated that the copy was viewed.
     stated: bool = False
+    #: How much was drawn legibly, where that was ever possible.
+    pictures: PictureCoverage | None = None
 
     @classmethod
     def of(cls, artifact: Artifact) -> Progress:
         return cls(digest(artifact), Coverage(len(artifact.body)))
 
     @property
+    def in_full(self) -> bool:
+        """Whether all of it was shown here: every byte, or every page legibly."""
+        return self.coverage.complete or (self.pictures is not None and self.pictures.complete)
+
+    @property
+    def percent(self) -> int:
+        """How much was shown here, by that of the two measures which has come further. 100 means all."""
+        drawn = self.pictures.percent if self.pictures is not None else 0
+        return max(self.coverage.percent, drawn)
+
+    @property
     def may_decide(self) -> bool:
-        return self.coverage.complete or (self.outside is not None and self.stated)
+        return self.in_full or (self.outside is not None and self.stated)
 
     def review(self) -> dict[str, Any]:
         """What the receipt records of how the bytes were shown."""
+        drawn = self.pictures
+        pages = {} if drawn is None else {"shown_pages": drawn.shown_pages, "pages": drawn.pages}
         return {
-            "coverage": round(self.coverage.fraction, 6),
+            "coverage": 1.0 if self.in_full else round(self.coverage.fraction, 6),
             "shown_bytes": self.coverage.seen,
             "bytes": self.coverage.size,
+            **pages,
             "renderer": ", ".join(sorted(self.renderers)) or "none",
             "viewed_outside": self.outside.value if self.outside is not None and self.stated else None,
         }
@@ -257,9 +224,12 @@ def _shown(review: Any) -> str:
     coverage = review.get("coverage")
     if not isinstance(coverage, int | float) or isinstance(coverage, bool):
         return "unknown"
-    size = review.get("bytes")
+    size, shown, pages = review.get("bytes"), review.get("shown_pages"), review.get("pages")
     of = f" of {words.kib(size)}" if isinstance(size, int) else ""
-    return f"{'all' if coverage >= 1 else f'{int(coverage * 100)} %'}{of}"
+    drawn = ""
+    if isinstance(shown, int) and isinstance(pages, int):
+        drawn = f", {shown:,} of {words.count(pages, 'page', 'pages')} drawn legibly"
+    return f"{'all' if coverage >= 1 else f'{int(coverage * 100)} %'}{of}{drawn}"
 
 
 # Around the output.
@@ -270,17 +240,29 @@ def step_of(view: RunView, step_id: str, attempt: int) -> StepView | None:
     return next((step for step in view.steps if (step.step_id, step.attempt) == (step_id, attempt)), None)
 
 
-def consumers(view: RunView, step_id: str, attempt: int) -> list[StepSite]:
-    """The steps that the script names behind this one: what the output reaches next, as far as it is written."""
-    from workflows_core.script.steps import api_steps
-
+def consumers(view: RunView, step_id: str, attempt: int) -> list[NextStep]:
+    """The steps that the script reaches behind this one, and which of them are given its bytes."""
     step = step_of(view, step_id, attempt)
-    if step is None or step.line is None:
-        return []
-    here = (step.line, step.column or 0)
-    return [
-        site for site in api_steps(view.script) if (site.line, site.column) > here and site.step_id != step_id
-    ]
+    return next_steps(view.script, step) if step is not None else []
+
+
+def told(steps: Sequence[NextStep]) -> str:
+    """What consumes the output next, and what else comes, as a sentence. The text is inert."""
+    given = [step for step in steps if step.given]
+    others = [step for step in steps if not step.given]
+    if not steps:
+        return "The script names no later step."
+    if not given:
+        return f"Next in the script: {_named(others)}."
+    return f"These bytes go to {_named(given)}{f'; then {_named(others)}' if others else ''}."
+
+
+def _named(steps: Sequence[NextStep]) -> str:
+    named = ", ".join(
+        f"{inert(step.step_id)} ({'' if step.kind == 'agent' else f'{step.kind}, '}line {step.line})"
+        for step in steps[:NAMED_STEPS]
+    )
+    return named + (f" and {len(steps) - NAMED_STEPS} more" if len(steps) > NAMED_STEPS else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """A person's settings and what the application remembers between sessions.
 
 Settings come from ``workbench.yaml`` of the workspace and from ``settings.yaml`` in the person's own
-configuration folder, which wins: keys, theme and ASCII glyphs belong to who sits there. What is remembered
-(the last script, the last screen) is kept per workspace in the person's state folder, so that opening a
+configuration folder, which wins: keys, theme, mouse and ASCII glyphs belong to who sits there. What is
+remembered (open scripts, filters, the run under the cursor) is kept per workspace in the person's state folder, so that opening a
 workspace only to look at it writes nothing into it.
 """
 
@@ -12,7 +12,9 @@ import hashlib
 import json
 import locale
 import os
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +24,7 @@ import platformdirs
 from workflows_core.errors import ConfigurationError
 
 from .inert import inert
+from .noticebook import NoticeBook
 from .yamltext import Section, YamlRefused, parse
 
 DEFAULT_THEME: Final = "textual-dark"
@@ -33,6 +36,7 @@ class Session:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
+        self._writing = threading.Lock()
         self._values: dict[str, Any] = {}
         if path is not None:
             try:
@@ -53,21 +57,33 @@ class Session:
         """Write everything, readable by this person only. Raises OSError where the disk refuses."""
         if self._path is None:
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary = self._path.with_suffix(".new")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(self._values, file, indent=1)
-        temporary.replace(self._path)
+        with self._writing:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            temporary = self._path.with_suffix(".new")
+            with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(dict(self._values), file, indent=1)
+            temporary.replace(self._path)
+
+    def try_save(self) -> None:
+        """Write everything; where the disk refuses, it is left as it was. From any thread."""
+        with suppress(OSError):
+            self.save()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """``keymap`` is as the person wrote it, for ``tui.keymap.load``; ``ascii`` draws without Unicode."""
+    """``keymap`` is as the person wrote it, for ``tui.remap.load``; ``ascii`` draws without Unicode.
+
+    ``hjkl`` adds these four letters to the arrow keys. Without ``mouse`` the terminal keeps its own mouse.
+    """
 
     keymap: Mapping[str, Any] = field(default_factory=dict)
     theme: str = DEFAULT_THEME
     ascii: bool = False
+    hjkl: bool = False
+    mouse: bool = True
     session: Session = field(default_factory=Session)
+    notices: NoticeBook = field(default_factory=NoticeBook)
 
     @classmethod
     def load(cls, root: Path, *, keymap: Mapping[str, Any], theme: str | None) -> Settings:
@@ -80,7 +96,10 @@ class Settings:
             keymap={**keymap, **own.get("keymap", {})},
             theme=own.get("theme") or theme or DEFAULT_THEME,
             ascii=own.get("ascii", not _terminal_writes_unicode()),
+            hjkl=own.get("hjkl", False),
+            mouse=own.get("mouse", True),
             session=Session(session_path(root)),
+            notices=NoticeBook(notices_path(root)),
         )
 
 
@@ -93,6 +112,11 @@ def session_path(root: Path) -> Path:
     """Where the session of the workspace at ``root`` is kept."""
     digest = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
     return Path(platformdirs.user_state_dir("workbench", appauthor=False)) / "sessions" / f"{digest}.json"
+
+
+def notices_path(root: Path) -> Path:
+    """Where the notices of the workspace at ``root`` are kept."""
+    return session_path(root).with_suffix(".notices")
 
 
 def _own(path: Path) -> dict[str, Any]:
@@ -115,6 +139,8 @@ def _own(path: Path) -> dict[str, Any]:
             "keymap": dict(top.section("keymap", "ids of key bindings with keys").items()),
             "theme": top.text("theme", DEFAULT_THEME),
             "ascii": top.flag("ascii", False),
+            "hjkl": top.flag("hjkl", False),
+            "mouse": top.flag("mouse", True),
         }
         top.done()
     except YamlRefused as error:

@@ -6,11 +6,13 @@ for terminals that cannot write it. Times are microseconds since the epoch, dura
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from workflows_core.model import (
+    Attestation,
     Decision,
     RunState,
     RunSummary,
@@ -23,6 +25,11 @@ from workflows_core.model import (
 
 from .inert import inert
 
+if TYPE_CHECKING:
+    from workflows_core.engine.evidence import Evidence
+
+#: Characters of an output in a sentence.
+_OUTPUT_SHOWN: Final = 160
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
@@ -155,6 +162,7 @@ def condition(run: RunView | RunSummary, now: int) -> str:
     """
     since = span(now - run.since)
     word = run_mark(run.state).word
+    asked = awaiting_answer(run) if isinstance(run, RunView) else []
     parts: list[str]
     if run.waiting is not None and not run.state.final:
         if run.state is RunState.RECOVERABLE:
@@ -166,13 +174,58 @@ def condition(run: RunView | RunSummary, now: int) -> str:
         parts = [f"{word} {ago(run.since, now)}"]
     else:
         parts = [f"{word} for {since}"]
+    if asked:
+        parts.append(awaits(asked))
     if run.cancel_requested and not run.state.final:
         parts.append("a cancel is recorded")
     return "; ".join(part for part in parts if part)
 
 
+def awaits(asked: Sequence[StepView]) -> str:
+    """What manual agents wait for: ``it waits for your answer to review, wording``."""
+    return f"it waits for your answer to {', '.join(inert(step.step_id) for step in asked)}"
+
+
 #: What a person attests of an uncertain step, by the name of the outcome.
 OUTCOMES: Final = {"did_not_run": "did not run", "succeeded": "succeeded", "failed": "failed"}
+
+
+def attested(attestation: Attestation, now: int) -> str:
+    """An attestation in one inert sentence: what, when, by whom in which session, why, and whether it counts yet.
+
+    ``did not run, attested 3 min ago by ada (password, account ada, pts/3); reason: no trace in the log; a second
+    reviewer must attest the same``
+    """
+    actor = attestation.actor
+    who = inert(str(actor.get("user_id", "somebody")))
+    session = inert(str(actor.get("description", "")))
+    parts = [
+        f"{OUTCOMES.get(attestation.outcome, attestation.outcome)}, attested {ago(attestation.attested_at, now)} "
+        f"by {who}" + (f" ({session})" if session else ""),
+        f"reason: {inert(attestation.reason)}",
+    ]
+    if not attestation.settles:
+        parts.append("a second reviewer must attest the same")
+    return "; ".join(parts)
+
+
+def on_record(known: Evidence) -> str:
+    """What the host has on record of an uncertain step's child run, as one inert sentence."""
+    if known.child_run_id is None:
+        return "The host has no record of a child run, which proves nothing."
+    status = inert(str(known.status)).replace("_", " ")
+    why = f": {inert(known.error)}" if known.error else ""
+    return f"The host's record of child run {inert(known.child_run_id)}: {status}{why}"
+
+
+def output_on_record(known: Evidence) -> str:
+    """The output that the host has of that child run: its hash and its beginning, in one inert sentence."""
+    if not known.has_output:
+        return "The host has no output of it."
+    text = known.output if isinstance(known.output, str) else json.dumps(known.output, ensure_ascii=False)
+    shown = inert(text[:_OUTPUT_SHOWN]) + ("…" if len(text) > _OUTPUT_SHOWN else "")
+    return f"Its output, sha256 {hash7(known.output_hash or '')}: {shown}"
+
 
 #: What was decided, in the past tense.
 DECIDED: Final = {"approve": "approved", "reject": "rejected", "resume": "resumed"}
@@ -209,11 +262,32 @@ def coverage(review: Mapping[str, Any]) -> str:
     return "shown in full" if fraction >= 1 else f"shown to {int(fraction * 100)} %"
 
 
+def awaiting_answer(view: RunView) -> list[StepView]:
+    """The calls of manual agents that wait for a person's answer, in the order of the steps."""
+    if view.state is not RunState.RUNNING or view.cancel_requested:
+        return []
+    return [
+        step
+        for step in view.steps
+        if step.status is StepStatus.RUNNING and step.badge == "manual" and step.child_run_id is not None
+    ]
+
+
 def next_command(view: RunView) -> str | None:
     """The command by which a person lets a run go on; None where there is nothing to do."""
     expired = view.cause is not None and view.cause.code == "wait_expired"
+    if (
+        view.state is RunState.FAILED
+        and view.cause is not None
+        and view.cause.code == "configuration_changed"
+    ):
+        real = " --agents real" if view.options.get("agents") == "real" else ""
+        return f"workbench fork {view.run_id}{real}"
     if view.cancel_requested or view.state.final or expired:
         return None
+    asked = awaiting_answer(view)
+    if asked:
+        return f"workbench answer {view.run_id} {inert(asked[0].step_id)}"
     unsettled = [step.step_id for step in view.steps if step.unsettled]
     if view.state in (RunState.NEEDS_RECONCILIATION, RunState.WAITING_INPUT) and unsettled:
         return f"workbench reconcile {view.run_id} {inert(unsettled[0])} --outcome …"

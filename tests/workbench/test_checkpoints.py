@@ -120,6 +120,28 @@ def test_the_steps_after_a_checkpoint_and_which_of_them_gets_the_bytes() -> None
     assert next_steps("return (;", checkpoint_step()) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("task: e.output", True),
+        ("task: {all: [e]}", True),
+        ("task: {e}", True),
+        ("task: args", False),
+        ("task: e.artifactVersion", False),
+        ("task: {output: 1}", False),
+    ],
+)
+def test_an_output_that_stands_in_a_task_is_given_to_its_agent(call: str, given: bool) -> None:
+    script = (
+        "const e = await agent({stepId: 'e', agentRef: 'a', task: 1});\n"
+        "await humanCheckpoint({stepId: 'ok', sourceStepId: 'e', artifactVersion: e.artifactVersion});\n"
+        f"return await agent({{stepId: 'next', agentRef: 'a', {call}}});\n"
+    )
+    step = agent_step("ok", kind=StepKind.CHECKPOINT, input={"sourceStepId": "e"}, line=2, column=7)
+    (found,) = next_steps(script, step)
+    assert (found.step_id, found.given) == ("next", given)
+
+
 def test_only_a_checkpoint_with_its_own_bytes_is_decided() -> None:
     body = b"bytes"
     step = checkpoint_step(artifact_version=jsontext.sha256(body))

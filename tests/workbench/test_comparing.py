@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from workbench.comparing import compare, comparison_document, seconds
+from workbench.comparing import compare, comparison_document, in_words, seconds
 from workflows_core.model import RunState, RunView, StepKind, StepStatus, StepView
 
 from .tui.fakes import make_run
@@ -72,3 +72,28 @@ def test_another_script_or_state_is_no_equal_run() -> None:
     assert not compare(pair.first, pair.second).same_script
     pair = runs((step("a"),), (step("a"),), state=RunState.FAILED)
     assert not compare(pair.first, pair.second).same
+
+
+def test_no_output_is_not_the_same_as_null() -> None:
+    pair = runs((step("a", output=None, has_output=False),), (step("a", output=None),))
+    found = compare(pair.first, pair.second)
+    assert [(each.path, each.recorded, each.now) for each in found.steps[0].output] == [
+        ("", {"$type": "missing"}, None)
+    ]
+    both = runs((step("a", output=None, has_output=False),), (step("a", output=None, has_output=False),))
+    assert compare(both.first, both.second).steps[0].same
+
+
+def test_what_two_runs_have_in_common_in_words() -> None:
+    pair = runs((step("a"), step("b")), (step("a"), step("b", output={"v": 2})))
+    found = compare(pair.first, pair.second)
+    assert in_words(found) == "1 of 2 steps are equal."
+    assert [each.step_id for each in found.differing] == ["b"]
+    assert in_words(compare(pair.first, pair.first)) == "The runs are equal but for their times."
+    other = msgspec.structs.replace(pair.first, state=RunState.FAILED, script_hash="f" * 64, args={"n": 2})
+    assert (
+        in_words(compare(pair.first, other))
+        == "All 2 steps are equal. The scripts, arguments and states differ."
+    )
+    empty = runs((), (), state=RunState.FAILED)
+    assert in_words(compare(empty.first, empty.second)) == "Neither run has a step. The states differ."

@@ -81,7 +81,7 @@ def test_step_document_of_a_capture_tells_type_size_and_hash() -> None:
         has_output=True,
     )
     made = document.step_document(captured)
-    assert keys(made)[-3:] == ["media_type", "size", "sha256"]
+    assert keys(made)[-4:] == ["media_type", "size", "sha256", "late"]
     assert (made["media_type"], made["size"], made["sha256"]) == ("text/markdown", 3, "ab")
 
 

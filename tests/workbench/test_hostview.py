@@ -93,10 +93,10 @@ class TestComparison:
         assert one(row(2, turned), row(1, value)).comparison == SAME
 
     def test_agents_that_are_not_configured_follow(self) -> None:
-        config = WorkbenchConfig(agents={"z": AgentConfig(name="z", backend="deerflow")})
+        config = WorkbenchConfig(agents={"z": AgentConfig(name="z", backend="langchain")})
         found = agent_uses(config, [row(1)])
         assert [(use.name, use.backend, use.available, use.allowed) for use in found] == [
-            ("z", "deerflow", False, False),
+            ("z", "langchain", False, False),
             ("a", "", False, False),
         ]
 

@@ -20,6 +20,7 @@ from workbench.review import (
     inbox,
     last_approved,
     receipt_lines,
+    told,
     waiting_of,
 )
 from workflows_core.errors import StoreFailed
@@ -243,6 +244,25 @@ def test_what_consumes_the_output_next_is_what_the_script_names_behind_the_check
         ("hold", "pause", 4),
     ]
     assert consumers(view, "unknown", 1) == []
+    said = told(consumers(view, "evidence-review", 1))
+    assert said == "Next in the script: report (line 3), hold (pause, line 4)."
+    assert told([]) == "The script names no later step."
+
+
+def test_the_step_that_is_given_the_bytes_is_named_first() -> None:
+    step = make_step(
+        "evidence-review",
+        StepStatus.WAITING,
+        kind=StepKind.CHECKPOINT,
+        line=2,
+        column=7,
+        agent_ref=None,
+        input={"sourceStepId": "evidence"},
+    )
+    script = SCRIPT.replace("task: 1", "task: e.output")
+    view = waiting_run(script=script, steps=(make_step(), step))
+    said = told(consumers(view, "evidence-review", 1))
+    assert said == "These bytes go to report (line 3); then hold (pause, line 4)."
 
 
 class TestLastApproved:

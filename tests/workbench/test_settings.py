@@ -39,6 +39,14 @@ def test_the_persons_own_file_wins_over_the_workspace(tmp_path: Path) -> None:
     assert settings.ascii
 
 
+def test_letters_and_mouse_are_the_persons_choice(tmp_path: Path) -> None:
+    settings = Settings.load(tmp_path, keymap={}, theme=None)
+    assert (settings.hjkl, settings.mouse) == (False, True)
+    write("hjkl: true\nmouse: false\n")
+    settings = Settings.load(tmp_path, keymap={}, theme=None)
+    assert (settings.hjkl, settings.mouse) == (True, False)
+
+
 def test_the_workspace_holds_where_the_person_says_nothing(tmp_path: Path) -> None:
     write("")
     settings = Settings.load(tmp_path, keymap={"runs.cancel": "f7"}, theme="dracula")
@@ -52,6 +60,8 @@ def test_the_workspace_holds_where_the_person_says_nothing(tmp_path: Path) -> No
         ("- a", "must be a mapping"),
         ("colour: red", "colour"),
         ("ascii: maybe", "must be true or false"),
+        ("hjkl: 1", "must be true or false"),
+        ("mouse: [no]", "must be true or false"),
         ("theme: [x]", "must be text"),
         ("keymap: f2", "must be a mapping"),
     ],

@@ -3,13 +3,16 @@
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.workbench.views import AT, agent_step, run_view
 from workbench import words
 from workbench.inert import cells
-from workflows_core.model import Cause, Decision, RunState, StepKind, StepStatus, Wait
+from workflows_core.model import Attestation, Cause, Decision, RunState, StepKind, StepStatus, Wait
 
+ASKED = agent_step("review", status=StepStatus.RUNNING, badge="manual", finished_at=None)
+CHANGED = Cause("configuration_changed", "the configuration changed")
 MIN = words.MINUTE
 HOUR = words.HOUR
 
@@ -150,6 +153,37 @@ def test_a_receipt_says_who_when_which_bytes_and_how_they_were_shown() -> None:
     )
 
 
+def test_what_a_person_is_asked_to_type_is_said_while_the_run_is_running() -> None:
+    other = agent_step("work", status=StepStatus.RUNNING, badge="live", finished_at=None)
+    hostile = msgspec.structs.replace(ASKED, step_id="b\x1b")
+    view = run_view(state=RunState.RUNNING, steps=(other, ASKED, hostile))
+    assert words.condition(view, AT + 4 * MIN) == "running for 4 min; it waits for your answer to review, b␛"
+    left = run_view(state=RunState.RECOVERABLE, steps=(ASKED,))
+    assert words.awaiting_answer(left) == []
+
+
+def test_an_attestation_says_what_who_why_and_whether_it_counts() -> None:
+    made = Attestation(
+        run_id="wr_1",
+        step_id="a",
+        attempt=1,
+        outcome="did_not_run",
+        reason="no\x1b trace",
+        statement_hash="",
+        evidence_hash="",
+        actor={"user_id": "ada", "description": "password, account ada, pts/3"},
+        settles=False,
+        attested_at=AT,
+    )
+    said = (
+        "did not run, attested 3 min ago by ada (password, account ada, pts/3); reason: no␛ trace; "
+        "a second reviewer must attest the same"
+    )
+    assert words.attested(made, AT + 3 * MIN) == said
+    settled = msgspec.structs.replace(made, settles=True)
+    assert words.attested(settled, AT + 3 * MIN) == said.rpartition(";")[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "command"),
     [
@@ -169,6 +203,15 @@ def test_a_receipt_says_who_when_which_bytes_and_how_they_were_shown() -> None:
             },
             "reconcile RUN u --outcome …",
         ),
+        ({"state": RunState.RUNNING, "steps": (agent_step("a"), ASKED)}, "answer RUN review"),
+        ({"state": RunState.RUNNING, "steps": (ASKED,), "cancel_requested": True}, None),
+        ({"state": RunState.RECOVERABLE, "steps": (ASKED,)}, "recover RUN --preview"),
+        ({"state": RunState.FAILED, "cause": CHANGED}, "fork RUN"),
+        (
+            {"state": RunState.FAILED, "cause": CHANGED, "options": {"agents": "real"}},
+            "fork RUN --agents real",
+        ),
+        ({"state": RunState.FAILED, "cause": Cause("deadline", "late")}, None),
     ],
 )
 def test_the_command_that_comes_next(changes: dict[str, Any], command: str | None) -> None:

@@ -121,6 +121,6 @@ def test_real_agents_need_a_backend_that_is_there(tmp_path: Path) -> None:
         workspace.options(real=True)
     with pytest.raises(UsageError, match="takes no stub set"):
         workspace.options(real=True, stubs=Path("x"))
-    (tmp_path / "workbench.yaml").write_text("agents: {writer: {backend: command}}\n")
-    with pytest.raises(UsageError, match="the backend command of writer is not part of this workbench yet"):
+    (tmp_path / "workbench.yaml").write_text("agents: {writer: {backend: langchain}}\n")
+    with pytest.raises(UsageError, match="the backend langchain of writer is not part of this workbench yet"):
         Workspace.find(tmp_path).options(real=True)

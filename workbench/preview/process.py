@@ -23,10 +23,12 @@ _CHILD: Final = str(Path(child.__file__))
 MEMORY_BYTES: Final = 768 * 1024 * 1024
 CPU_SECONDS: Final = 10
 SECONDS: Final = 15.0
-#: The most that an answer may hold: some pages of pixels.
-ANSWER_BYTES: Final = 16 * 1024 * 1024
+#: The most that an answer may hold: a large page of pixels, or some that are made to fit.
+ANSWER_BYTES: Final = 48 * 1024 * 1024
 PAGES: Final = 8
 _SENTENCE: Final = 300
+_FACTS: Final = 64
+_MOST_PAGES: Final = 100_000
 
 
 class PreviewFailed(WorkflowError):
@@ -47,11 +49,21 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """``facts`` are sentences about the whole document, which is ``count`` images or pages."""
+    """``facts`` are sentences about the whole document, which is ``count`` images or pages.
+
+    ``listed`` says that they name everything that the document carries. ``sizes`` holds the width and height of
+    each page in points, or of the image in pixels.
+    """
 
     facts: tuple[str, ...]
     count: int
     pictures: tuple[Picture, ...]
+    listed: bool = True
+    sizes: tuple[tuple[float, float], ...] = ()
+
+    def size(self, page: int) -> tuple[float, float]:
+        """Width and height of a page at scale one. All frames of an image have one size."""
+        return self.sizes[min(page, len(self.sizes) - 1)]
 
 
 def can_preview(media_type: str) -> bool:
@@ -59,11 +71,20 @@ def can_preview(media_type: str) -> bool:
 
 
 async def render(
-    body: bytes, media_type: str, *, width: int, height: int, pages: int = PAGES, seconds: float = SECONDS
+    body: bytes,
+    media_type: str,
+    *,
+    width: int,
+    height: int,
+    scale: float | None = None,
+    first: int = 0,
+    pages: int = PAGES,
+    seconds: float = SECONDS,
 ) -> Preview:
-    """Draw ``body`` into at most ``width`` by ``height`` pixels, a PDF's first ``pages`` pages.
+    """Draw ``pages`` pages (of a PDF) or frames (of an image) from ``first`` on, which counts from 0.
 
-    Raises PreviewFailed.
+    With ``scale`` a pixel of the image, or a point of a page, becomes so many pixels. Without it each page is
+    made to fit into ``width`` by ``height`` pixels. Raises PreviewFailed.
     """
     if not can_preview(media_type):
         raise PreviewFailed(f"{media_type} is not drawn")
@@ -71,6 +92,8 @@ async def render(
         "kind": media_type,
         "width": max(1, min(width, 2_000)),
         "height": max(1, min(height, 2_000)),
+        "scale": scale,
+        "first": first,
         "pages": pages,
         "memory": MEMORY_BYTES,
         "cpu": CPU_SECONDS,
@@ -135,7 +158,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     transport: Any = getattr(process, "_transport", None)
     if transport is not None:
         transport.close()
-    await asyncio.shield(process.wait())
+    # It was killed or has ended, so this is a matter of milliseconds: being cancelled meanwhile has to wait.
+    cancelled = False
+    while process.returncode is None:
+        try:
+            await process.wait()
+        except asyncio.CancelledError:
+            cancelled = True
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 def _read(answer: bytes, code: int | None) -> Preview:
@@ -155,7 +186,13 @@ def _read(answer: bytes, code: int | None) -> Preview:
                 raise ValueError("fewer pixels than announced")
             pictures.append(Picture(int(width), int(height), pixels[start : start + size]))
             start += size
-        facts = tuple(str(fact)[:_SENTENCE] for fact in made["facts"][:8])
-        return Preview(facts, int(made["count"]), tuple(pictures))
+        facts = tuple(str(fact)[:_SENTENCE] for fact in made["facts"][:_FACTS])
+        sizes = tuple((float(width), float(height)) for width, height in made["sizes"])
+        count = int(made["count"])
+        if not (0 <= count <= _MOST_PAGES and len(sizes) <= _MOST_PAGES and (sizes or not count)):
+            raise ValueError("no size for a page")
+        if not all(0 < side < 1_000_000 for size in sizes for side in size):
+            raise ValueError("a page without a size")
+        return Preview(facts, count, tuple(pictures), made["listed"] is True, sizes)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise PreviewFailed("it cannot be drawn: its decoder gave an answer that makes no sense") from None

@@ -6,46 +6,43 @@ thread of its own behind the client, so a slow disk never freezes a key.
 
 from __future__ import annotations
 
-import difflib
 import os
-import traceback
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.text import Text
 from textual import events, work
-from textual.app import App
 from textual.screen import Screen
-from textual.worker import Worker, WorkerState
+from textual.widget import Widget
 
-from workflows_core.errors import WorkflowError
-from workflows_core.model import RunState, RunSummary
+from workflows_core.model import RunState
 
-from .. import words
-from ..inert import inert
-from . import keymap, remap
+from ..review import Act
+from . import keymap, remap, themes
 from .arrivals import Arrivals
 from .book import RunBook
 from .collector import IdleCollector
+from .commands import commands
 from .context import AppContext
+from .leaving import LeaveDialog, farewell
 from .messages import RunsChanged, Tick
 from .palette import Command, Palette
 from .refresh import Refresher
-from .screens.dialogs import Answer, Dialog, Modal
+from .reporting import Reporting
+from .screens.base import WorkbenchScreen
+from .screens.dialogs import Modal
 from .screens.help import HelpScreen
-from .screens.notices import Notice, NoticesScreen
+from .screens.notices import NoticesScreen
 from .widgets.bars import Standing, TopLine
+from .widgets.lines import LineList
 
 if TYPE_CHECKING:
-    from workflows_core.journal.bundle import Bundle
-
     from ..client import Client
+    from ..replaying import Given
     from ..workspace import Workspace
-    from .screens.base import WorkbenchScreen
 
 #: The screens that exist: name, title, and where the class is.
 SCREENS: Final[Mapping[str, tuple[str, str]]] = {
@@ -59,13 +56,9 @@ SCREENS: Final[Mapping[str, tuple[str, str]]] = {
 #: Seconds after the first paint at which the engine is hosted, and at which garbage is looked for.
 HOSTING_SECONDS: Final = 0.05
 COLLECTING_SECONDS: Final = 0.5
-#: States in which a run waits for a person.
-WAITS: Final = (RunState.PAUSED, RunState.WAITING_APPROVAL, RunState.WAITING_INPUT)
-#: Panes whose keys are no commands: they move, or edit text.
-_NO_COMMANDS: Final = frozenset({"list", "field", "button", "author.editor", "screen"})
 
 
-class WorkbenchApp(App[int], inherit_bindings=False):
+class WorkbenchApp(Reporting, inherit_bindings=False):
     """``screen`` names the screen that is shown first. ``screens`` gives other classes, for tests.
 
     ``painted`` is called once, after the first paint.
@@ -85,19 +78,18 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         screens: Mapping[str, Callable[[], Screen[Any]]] | None = None,
         collector: IdleCollector | None = None,
         painted: Callable[[], None] | None = None,
-        given: Bundle | None = None,
+        given: Given | None = None,
     ) -> None:
         # Without colour, what is drawn must not need any: attributes only, on the terminal's own colours.
         super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
         self.context = context
-        self.keymap = remap.load(context.settings.keymap)
+        self.keymap = remap.load(context.settings.keymap, letters=context.settings.hjkl)
         self.book = RunBook(context.client)
         self.standing = Standing(
             workspace=context.workspace.root.name or str(context.workspace.root),
             store=_store_word(context.client),
             who=context.client.identity(),
         )
-        self.notices: deque[Notice] = deque(maxlen=200)
         self._first = screen
         self._collector = collector
         self._painted = painted
@@ -141,12 +133,13 @@ class WorkbenchApp(App[int], inherit_bindings=False):
 
     async def on_mount(self) -> None:
         self.set_keymap(self.keymap.overrides)
-        self._apply_theme()
+        themes.apply(self, self.context.settings.theme)
         await self.switch_mode(self._first if self._first in dict(self._titles) else self._titles[0][0])
         self.context.changes.listen(self._runs_changed)
         self._unsubscribe = self.context.client.subscribe(self.context.changes.note)
         self._reader.request()
         self.set_interval(1.0, self._second)
+        self._read_notices()
         for problem in self.keymap.problems:
             self.notice(problem, title="A key binding is not used", severity="warning")
 
@@ -157,6 +150,13 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         if self._collector is not None:
             self.set_timer(COLLECTING_SECONDS, self._collector.start)
 
+    def identity_changed(self) -> None:
+        """Somebody has logged in or out: say so on every screen, and read the runs."""
+        self.standing = replace(self.standing, who=self.context.client.identity())
+        for line in self.base_screen.query(TopLine):
+            line.show(self.standing)
+        self._reader.request()
+
     def hosting_changed(self) -> None:
         """Another process hosts the engine now, or this one does: read the runs and say so."""
         self._reader.request()
@@ -166,21 +166,10 @@ class WorkbenchApp(App[int], inherit_bindings=False):
             self._unsubscribe()
             self._unsubscribe = None
         self.context.changes.close()
-        self._arrivals.close()
+        self.context.settings.session.try_save()
+        self.context.settings.notices.write()
         if self._collector is not None:
             self._collector.stop()
-
-    def _apply_theme(self) -> None:
-        wanted = self.context.settings.theme
-        if wanted in self.available_themes:
-            self.theme = wanted
-            return
-        near = difflib.get_close_matches(wanted, self.available_themes, n=3) or sorted(self.available_themes)
-        self.notice(
-            f"There is no theme {wanted!r}; themes are {', '.join(near)} and others. The default is used.",
-            title="The theme is not known",
-            severity="warning",
-        )
 
     def _second(self) -> None:
         if self._screen_stack:  # empty while the application ends
@@ -211,61 +200,14 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         self.standing = replace(
             self.standing,
             running=self.book.count(RunState.RUNNING, RunState.QUEUED),
-            waiting=self.book.count(*WAITS),
+            waiting=sum(item.act is not Act.RECONCILE for item in self.book.waiting),
             broken=self.book.count(RunState.NEEDS_RECONCILIATION),
             store=_store_word(self.context.client),
         )
-        self._arrivals.update(self.book.newest)
+        self._arrivals.update(self.book.waiting)
         for line in self.base_screen.query(TopLine):
             line.show(self.standing)
         self.base_screen.post_message(RunsChanged(changed))
-
-    # Notices and failures
-
-    def notice(
-        self,
-        message: str,
-        *,
-        title: str = "",
-        severity: Literal["information", "warning", "error"] = "information",
-    ) -> None:
-        """Say something in passing. It is kept and can be read again; any text is inert."""
-        message, title = inert(message, newlines=True), inert(title)
-        self.notices.append(Notice(self.context.clock(), title, message, severity))
-        self.notify(message, title=title, severity=severity, markup=False)
-
-    def failure(self, error: BaseException) -> None:
-        """Report an error that ended some work but not the application."""
-        if isinstance(error, WorkflowError):
-            self.notice(str(error), title=error.title, severity="error")
-        else:
-            self.notice(
-                f"{type(error).__name__}: {error}", title="The workbench made a mistake", severity="error"
-            )
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.failure(event.worker.error)
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy through the terminal (OSC 52); what is no text is replaced."""
-        super().copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-
-    def _fatal_error(self) -> None:
-        """End after an error that nothing handled: words and a traceback without values.
-
-        Values of variables could hold secrets or control characters of others, so none is shown.
-        """
-        lines = traceback.format_exc().splitlines()
-        report = "\n".join(inert(line) for line in lines)
-        self._exit_renderables.append(
-            Text(
-                f"The workbench stopped because of a mistake in itself. Runs are kept.\n{report}\n",
-                no_wrap=True,
-                overflow="ignore",
-            )
-        )
-        self._close_messages_no_wait()
 
     # Keys of every screen
 
@@ -283,44 +225,37 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         if name in dict(self._titles) and self.current_mode != name:
             self.switch_mode(name)
 
-    def show_run(self, run_id: str, *, on: str = "runs") -> None:
-        """Go to Runs, or to another screen that shows runs, and put the cursor on ``run_id``."""
+    def show_widget(self, widget: Widget) -> None:
+        """Give the focus to a widget of the screen, out of a column that is folded away."""
+        screen = self.base_screen
+        if isinstance(screen, WorkbenchScreen) and (column := screen.column_of(widget)) is not None:
+            screen.reveal(column)
+        widget.focus()
+
+    def show_run(self, run_id: str, *, on: str = "runs", step: tuple[str, int] | None = None) -> None:
+        """Go to Runs, or to another screen that shows runs, and put the cursor on ``run_id``.
+
+        ``step`` is the stepId and the attempt of a step to go to in Runs.
+        """
 
         def select() -> None:
             show = getattr(self.base_screen, "show_run", None)
             if show is not None:
-                show(run_id)
+                show(run_id) if step is None else show(run_id, step)
 
         self.action_show_screen(on)
         self.call_after_refresh(select)
 
     @work(group="dialog", exit_on_error=False)
     async def action_palette(self) -> None:
-        command = await self.push_screen_wait(Palette([*self._key_commands(), *self._other_commands()]))
+        command = await self.push_screen_wait(Palette([*commands(self)]))
         if command is not None:
             result = command.run()
             if isinstance(result, Awaitable):
                 await result
 
-    def _key_commands(self) -> Iterator[Command]:
-        """What the keys that are active now would do."""
-        seen: set[str] = set()
-        for active in self.screen.active_bindings.values():
-            row = keymap.BY_ID.get(active.binding.id or "")
-            if row is None or row.pane in _NO_COMMANDS or row.id in seen or not active.enabled:
-                continue
-            if row.id in ("app.palette", "app.command", "app.keys") or "tab_" in row.id:
-                continue
-            seen.add(row.id)
-            action, node = active.binding.action, active.node
-            yield Command(
-                row.verb.lower(),
-                row.tooltip,
-                partial(self.run_action, action, node),
-                self.key_label(row.id),
-            )
-
-    def _other_commands(self) -> Iterator[Command]:
+    def workbench_commands(self) -> Iterator[Command]:
+        """Commands that no key has: those of the screen, and the application's."""
         commands = getattr(self.screen, "commands", None)
         if commands is not None:
             yield from commands()
@@ -328,13 +263,7 @@ class WorkbenchApp(App[int], inherit_bindings=False):
 
     @work(group="dialog", exit_on_error=False)
     async def _ask_theme(self) -> None:
-        themes = [
-            Command(name, "in use" if name == self.theme else "", partial(setattr, self, "theme", name))
-            for name in sorted(self.available_themes)
-        ]
-        chosen = await self.push_screen_wait(Palette(themes, "Themes"))
-        if chosen is not None:
-            chosen.run()
+        await themes.ask(self)
 
     def action_help(self) -> None:
         self.push_screen(HelpScreen(self._active_panes(), self.keymap, unicode=not self.ascii))
@@ -349,24 +278,38 @@ class WorkbenchApp(App[int], inherit_bindings=False):
         return sorted(panes, key=lambda pane: ("." not in pane, pane == "screen", pane == "app"))
 
     def action_notices(self) -> None:
-        self.push_screen(NoticesScreen(tuple(self.notices), self.context.clock()))
+        self.push_screen(NoticesScreen(self.notices, self.context.clock()))
 
     def action_copy_selection(self) -> None:
         text = self.screen.get_selected_text()
         if text:
-            self.copy_to_clipboard(text)
-            self.notice("The selected text is copied.")
+            self.copy("the selected text", text)
         else:
             self.notice(f"{self.key_label('app.quit')} leaves the workbench.")
+
+    @work(group="dialog", exit_on_error=False)
+    async def action_copy_more(self) -> None:
+        """Ask what of the focused list to copy, and to where."""
+        from . import copy_menu
+
+        if isinstance(self.focused, LineList):
+            await copy_menu.ask(self, self.focused)
+
+    def _busy(self, what: str) -> AbstractAsyncContextManager[None]:
+        screen = self.base_screen
+        return screen.busy(what) if isinstance(screen, WorkbenchScreen) else nullcontext()
 
     @work(group="leave", exclusive=True, exit_on_error=False)
     async def action_leave(self) -> None:
         """Leave, after asking about unsaved work and saying what becomes of each live run."""
         for stack in self._screen_stacks.values():
+            if stack and isinstance(stack[0], WorkbenchScreen):
+                stack[0].keep()
             ask = getattr(stack[0], "may_leave", None) if stack else None
             if ask is not None and not await ask():
                 return
-        live = [run for run in await self.context.client.live() if run.state.owned]
+        async with self._busy("looking at live runs"):
+            live = [run for run in await self.context.client.live() if run.state.owned]
         if live:
             text = farewell(live, owner=self.context.client.owner, unicode=not self.ascii)
             if await self.push_screen_wait(LeaveDialog(text)) != "leave":
@@ -382,35 +325,11 @@ def _store_word(client: Client) -> str:
     return "without owner" if pid is None else f"of process {pid}"
 
 
-class LeaveDialog(Dialog):
-    """Asks whether to leave although runs are live."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__("Leave the workbench?", text, [Answer("stay", "Stay"), Answer("leave", "Leave")])
-
-
-def farewell(live: Sequence[RunSummary], *, owner: bool, unicode: bool = True) -> str:
-    """What becomes of each live run when this process ends. The text is inert."""
-    lines = []
-    for run in live:
-        mark = words.run_mark(run.state)
-        name = f"{mark.text(unicode=unicode)}  {inert(run.name or run.run_id)}"
-        if not owner:
-            fate = "goes on: another process owns this workspace"
-        elif run.waiting is not None:
-            fate = "becomes recoverable and keeps its wait: recover it, then answer"
-        else:
-            fate = "stops and becomes recoverable; recorded answers are kept"
-        lines.append(f"{name}\n  {fate}")
-    count = words.count(len(live), "run is", "runs are")
-    return f"{count} live.\n\n" + "\n".join(lines)
-
-
 def run_app(
     workspace: Workspace,
     client_factory: Callable[[], Awaitable[Client]],
     screen: str = "author",
-    given: Bundle | None = None,
+    given: Given | None = None,
 ) -> int:
     """Open the workspace with ``client_factory``, run the application and return its exit code.
 

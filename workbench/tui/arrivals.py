@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from workflows_core.model import RunSummary
-
-from ..review import Act, Waiting, inbox
+from ..review import Act, Waiting
+from .guard import has_title
 
 if TYPE_CHECKING:
     from .app import WorkbenchApp
@@ -22,19 +20,17 @@ _WAITS: Final = {
 }
 #: More arrivals at once than this are only counted.
 _NAMED: Final = 3
-_NO_TITLE: Final = frozenset({"dumb", "linux", "unknown"})
 
 
 class Arrivals:
-    """Give ``update`` all runs after each change. What waits at the first call is no news."""
+    """Give ``update`` all that waits after each change. What waits at the first call is no news."""
 
     def __init__(self, app: WorkbenchApp) -> None:
         self._app = app
         self._known: frozenset[str] | None = None
         self._title = ""
 
-    def update(self, runs: Iterable[RunSummary]) -> None:
-        items = inbox(runs)
+    def update(self, items: Sequence[Waiting]) -> None:
         new = [] if self._known is None else [item for item in items if item.id not in self._known]
         self._known = frozenset(item.id for item in items)
         self._set_title(len(items))
@@ -45,23 +41,17 @@ class Arrivals:
                 "\n".join([*_told(new), f"{key} opens Review."]), title="Something waits for you"
             )
 
-    def close(self) -> None:
-        """Give the terminal back the title that it had."""
-        if self._title:
-            self._title = ""
-            self._write("\x1b[23;2t")
-
     def _set_title(self, waiting: int) -> None:
         if not waiting and not self._title:
             return  # The title is the terminal's own until there is something to say.
         title = f"{waiting} waiting - workbench" if waiting else "workbench"
         if title != self._title:
-            self._write(("" if self._title else "\x1b[22;2t") + f"\x1b]2;{title}\x07")
             self._title = title
+            self._write(f"\x1b]2;{title}\x07")
 
     def _write(self, sequence: str) -> None:
         driver = self._app._driver  # Textual has no call for the terminal's title.
-        if driver is not None and not self._app.is_headless and os.environ.get("TERM", "") not in _NO_TITLE:
+        if driver is not None and not self._app.is_headless and has_title():
             driver.write(sequence)
             driver.flush()
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from workflows_core.errors import Deleted, NotFound
 from workflows_core.model import RunState, RunSummary
 
+from ..review import Waiting, inbox
+
 if TYPE_CHECKING:
     from ..client import Client
 
@@ -17,18 +19,26 @@ MANY: Final = 50
 
 
 class RunBook:
-    """``newest`` is every run, the newest first. Readers must not change it."""
+    """``newest`` is every run, the newest first; ``waiting`` what waits for a person, the oldest first.
+
+    Readers must not change them.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._runs: dict[str, RunSummary] = {}
         self._newest: Sequence[RunSummary] = ()
+        self._waiting: Sequence[Waiting] = ()
         self._counts: Counter[RunState] = Counter()
         self.loaded = False
 
     @property
     def newest(self) -> Sequence[RunSummary]:
         return self._newest
+
+    @property
+    def waiting(self) -> Sequence[Waiting]:
+        return self._waiting
 
     def get(self, run_id: str) -> RunSummary | None:
         return self._runs.get(run_id)
@@ -60,3 +70,4 @@ class RunBook:
     def _arrange(self) -> None:
         self._newest = sorted(self._runs.values(), key=lambda run: run.created_at, reverse=True)
         self._counts = Counter(run.state for run in self._newest)
+        self._waiting = inbox(self._newest)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from workflows_core import model
 
 from ..settings import Settings
+from .graphics import Graphics
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -79,7 +80,8 @@ class Changes:
 class AppContext:
     """Handed to the application once and read by every screen as ``screen.context``.
 
-    ``clock`` gives the time in microseconds since the epoch; tests freeze it.
+    ``clock`` gives the time in microseconds since the epoch; tests freeze it. ``graphics`` says whether the terminal
+    can draw pictures.
     """
 
     client: Client
@@ -87,3 +89,4 @@ class AppContext:
     settings: Settings
     clock: Callable[[], int] = model.now
     changes: Changes = field(default_factory=Changes)
+    graphics: Graphics = field(default_factory=Graphics)

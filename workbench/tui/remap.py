@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from textual.keys import Keys, _character_to_key
 
-from .keymap import BY_ID, CHAINS, rows
+from .keymap import BY_ID, CHAINS, TABLE, rows
 from .keys.row import Key
 
 #: Keys that terminals send as backspace, tab, line feed and carriage return.
@@ -65,12 +65,28 @@ def display(key: str, *, unicode: bool = True) -> str:
     return "+".join((*modifiers, glyph if unicode else plain))
 
 
-def load(user: Mapping[str, Any]) -> Keymap:
+#: What the four letters stand for where arrows do something. Panes in which letters are typed do without.
+_HJKL: Final[Mapping[str, str]] = {"left": "h", "down": "j", "up": "k", "right": "l"}
+_TYPED_IN: Final = frozenset({"field", "author.editor", "help", "palette"})
+
+
+def hjkl() -> dict[str, str]:
+    """The rows that take h, j, k or l beside their arrows, each with its keys."""
+    taken: dict[str, str] = {}
+    for row in TABLE:
+        keys = row.keys.split(",")
+        letters = [_HJKL[key] for key in keys if key in _HJKL and _HJKL[key] not in keys]
+        if letters and row.pane not in _TYPED_IN:
+            taken[row.id] = ",".join([*keys, *letters])
+    return taken
+
+
+def load(user: Mapping[str, Any], *, letters: bool = False) -> Keymap:
     """Validate a person's ``keymap`` and resolve it against the table.
 
     What cannot be used is left at its default and reported: an unknown id, something that is not a key, a key
     that no terminal sends, a plain character for a key that also acts while typing, and a key that something
-    else uses in the same pane.
+    else uses in the same pane. With ``letters`` h, j, k and l go where the arrows go; a person's own keys come first.
     """
     overrides: dict[str, str] = {}
     problems: list[str] = []
@@ -93,7 +109,18 @@ def load(user: Mapping[str, Any]) -> Keymap:
             f"keymap.{loser} is {display(key)}, which {other} uses in the same pane; "
             f"it keeps {_words(BY_ID[loser].keys)}"
         )
+    if letters:
+        _add_letters(overrides)
     return Keymap(overrides, tuple(problems))
+
+
+def _add_letters(overrides: dict[str, str]) -> None:
+    """Add the letters row by row, but for rows that are remapped and where a letter means something else."""
+    for id, keys in hjkl().items():
+        if id not in overrides:
+            overrides[id] = keys
+            if any(id in (one, other) for one, other, _key in clashes(overrides)):
+                del overrides[id]
 
 
 def clashes(overrides: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import termios
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from ..settings import Settings
+from . import guard
 from .app import WorkbenchApp
 from .collector import IdleCollector
 from .context import AppContext
+from .graphics import detect
 
 if TYPE_CHECKING:
-    from workflows_core.journal.bundle import Bundle
-
     from ..client import Client
+    from ..replaying import Given
     from ..workspace import Workspace
 
-#: Leaves mouse reporting, focus reporting, bracketed paste, the keyboard protocol and the second screen, and
-#: shows the cursor: what a driver that did not come to its end leaves behind.
-RESET: Final = (
-    "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2048l"
-    "\x1b[<u\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m"
-)
 #: How long one thread may keep the others waiting. What is painted reaches the terminal through a thread of its
 #: own, which waits for the others at each of its writes; so do keys while the engine works in its thread.
 SWITCH_SECONDS: Final = 0.0005
@@ -40,7 +36,7 @@ def run(
     workspace: Workspace,
     client_factory: Callable[[], Awaitable[Client]],
     screen: str,
-    given: Bundle | None = None,
+    given: Given | None = None,
 ) -> int:
     """See ``workbench.tui.app.run_app``."""
     settings = Settings.load(workspace.root, keymap=workspace.config.keymap, theme=workspace.config.theme)
@@ -48,11 +44,11 @@ def run(
     interval = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        return asyncio.run(_run(workspace, client_factory, settings, screen, given))
+        with guard.watched():
+            return asyncio.run(_run(workspace, client_factory, settings, screen, given))
     except BaseException:
-        if saved is not None and sys.__stderr__ is not None:
-            sys.__stderr__.write(RESET)
-            sys.__stderr__.flush()
+        if saved is not None:
+            guard.reset()
         raise
     finally:
         sys.setswitchinterval(interval)
@@ -65,12 +61,14 @@ async def _run(
     client_factory: Callable[[], Awaitable[Client]],
     settings: Settings,
     screen: str,
-    given: Bundle | None,
+    given: Given | None,
 ) -> int:
     async with _saying("opening the workspace"):
         client = await client_factory()
     try:
-        context = AppContext(client, workspace, settings)
+        with guard.kept_title() if os.environ.get("TMUX") else nullcontext():
+            graphics = detect()  # tmux takes the question for a title
+        context = AppContext(client, workspace, settings, graphics=graphics)
         hosting = _Hosting(client)
         app = WorkbenchApp(
             context,
@@ -84,7 +82,8 @@ async def _run(
         for number in _ENDING:
             loop.add_signal_handler(number, app.exit, 128 + number)
         try:
-            code = await app.run_async()
+            with guard.kept_title():
+                code = await app.run_async(mouse=settings.mouse)
         finally:
             for number in _ENDING:
                 loop.remove_signal_handler(number)

@@ -21,6 +21,15 @@ def picture(kind: str) -> bytes:
     return out.getvalue()
 
 
+def animation(frames: int) -> bytes:
+    """A GIF whose frames are red, green and blue in turn."""
+    colours = [(200, 0, 0), (0, 200, 0), (0, 0, 200)]
+    images = [Image.new("RGB", (40, 20), colours[n % 3]) for n in range(frames)]
+    out = io.BytesIO()
+    images[0].save(out, "GIF", save_all=True, append_images=images[1:], duration=100)
+    return out.getvalue()
+
+
 def claiming_png(width: int, height: int) -> bytes:
     """A tiny file that says it is an enormous image."""
 
@@ -32,8 +41,10 @@ def claiming_png(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-def pdf(*, pages: int = 2, script: bool = False, note: bool = False, box: str = "0 0 200 100") -> bytes:
-    """A document whose pages have a red half; with a script, an annotation, and a form where asked for."""
+def pdf(
+    *, pages: int = 2, script: bool = False, note: bool = False, notes: int = 0, box: str = "0 0 200 100"
+) -> bytes:
+    """A document whose pages have a red half; with a script and annotations where asked for."""
     content = b"1 0 0 rg 0 0 100 100 re f"
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(pages))
     names = (
@@ -44,13 +55,33 @@ def pdf(*, pages: int = 2, script: bool = False, note: bool = False, box: str = 
     objects = [f"<< /Type /Catalog /Pages 2 0 R {names} >>".encode()]
     objects.append(f"<< /Type /Pages /Kids [{kids}] /Count {pages} >>".encode())
     for n in range(pages):
-        annotation = (
-            "/Annots [<< /Type /Annot /Subtype /Text /Rect [1 1 9 9] /Contents (psst) >>]" if note else ""
-        )
+        each = "<< /Type /Annot /Subtype /Text /Rect [1 1 9 9] /Contents (psst) >>"
+        annotation = f"/Annots [{each * (notes or note)}]" if notes or note else ""
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [{box}] /Contents {4 + 2 * n} 0 R {annotation} >>".encode()
         )
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content))
+    return _document(objects)
+
+
+def form_with_attachment() -> bytes:
+    """A page with a text field that is filled in, in a document that carries a file."""
+    name = "evil\u202e.txt".encode("utf-16-be").hex()
+    return _document(
+        [
+            b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [4 0 R] >>"
+            b" /Names << /EmbeddedFiles << /Names [<FEFF%s> 5 0 R] >> >> >>" % name.encode(),
+            b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] /Annots [4 0 R] >>",
+            b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (total) /V (100) /Rect [10 10 90 30] >>",
+            b"<< /Type /Filespec /F (x) /UF <FEFF%s> /EF << /F 6 0 R >> >>" % name.encode(),
+            b"<< /Type /EmbeddedFile /Params << /Size 5 >> /Length 5 >>\nstream\nhello\nendstream",
+        ]
+    )
+
+
+def _document(objects: list[bytes]) -> bytes:
+    """A file of numbered objects, of which the first is the catalogue."""
     out = bytearray(b"%PDF-1.7\n")
     places = []
     for number, each in enumerate(objects, 1):

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.pilot import Pilot
 
 from tests.workbench.tui.author_support import quick_checks, scripts  # noqa: F401 (fixtures)
 from tests.workbench.tui.fakes import FakeClient, FrozenClock
+from tests.workbench.tui.replay_support import replay_app  # noqa: F401 (a fixture)
+from tests.workbench.tui.rest import at_rest
 from workbench.settings import Session, Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.context import AppContext
@@ -21,7 +24,9 @@ from workbench.workspace import Workspace
 
 @pytest.fixture(autouse=True)
 def neutral(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    for name in ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "COLUMNS", "LINES", "EDITOR", "VISUAL"):
+    own = ("NO_COLOR", "COLORTERM", "FORCE_COLOR", "COLUMNS", "LINES", "EDITOR", "VISUAL")
+    clipboards = ("DISPLAY", "WAYLAND_DISPLAY", "TMUX", "STY", "WSL_DISTRO_NAME")
+    for name in (*own, *clipboards):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("TZ", "UTC")
@@ -34,6 +39,20 @@ def neutral(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
+    """Compares a picture of an application that has nothing left to do with the one that was accepted."""
+
+    def compare(app: App[Any], *, terminal_size: tuple[int, int], run_before: Callable[..., Any]) -> bool:
+        async def before(pilot: Pilot[Any]) -> None:
+            await run_before(pilot)
+            await at_rest(pilot.app, None)
+
+        return snap_compare(app, terminal_size=terminal_size, run_before=before)
+
+    return compare
 
 
 @pytest.fixture

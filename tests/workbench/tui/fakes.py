@@ -15,6 +15,9 @@ import msgspec
 from textual.app import App
 from textual.pilot import Pilot
 
+from tests.workbench.tui.rest import at_rest
+from workbench.child_runs import Assembled, ChildRun
+from workflows_core.engine.evidence import Evidence
 from workflows_core.engine.reconciliation import ReconcileRequest
 from workflows_core.engine.recovery import Preview
 from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
@@ -24,6 +27,7 @@ from workflows_core.jsontext import sha256
 from workflows_core.limits import Limits
 from workflows_core.model import (
     Artifact,
+    Attestation,
     Cause,
     Decision,
     Definition,
@@ -249,7 +253,11 @@ class FakeClient:
         self.previews: dict[str, Preview] = {}
         self.recovered: list[str] = []
         self.reconciled: list[ReconcileRequest] = []
+        self.known: dict[str, Evidence] = {}
         self.artifacts: dict[tuple[str, str], Artifact] = {}
+        self.attested: dict[str, list[Attestation]] = {}
+        self.children: dict[str, ChildRun] = {}
+        self.assembled: dict[str, Assembled] = {}
         self.viewed: list[str] = []
         self.failures: dict[str, Exception] = {}
         self.delays: dict[str, float] = {}
@@ -337,6 +345,22 @@ class FakeClient:
             raise NotFound(f"no run is called {run_id}")
         return self.views[run_id]
 
+    async def attestations(self, run_id: str) -> list[Attestation]:
+        await self._called("attestations")
+        return self.attested.get(run_id, [])
+
+    async def child_run(self, child_run_id: str) -> ChildRun | None:
+        await self._called("child_run")
+        return self.children.get(child_run_id)
+
+    async def assemblies(self, view: RunView) -> dict[str, Assembled]:
+        await self._called("assemblies")
+        return {
+            step.step_id: self.assembled[step.step_id]
+            for step in view.steps
+            if step.step_id in self.assembled
+        }
+
     async def artifact(self, run_id: str, step_id: str) -> Artifact:
         await self._called("artifact")
         if (run_id, step_id) not in self.artifacts:
@@ -382,6 +406,10 @@ class FakeClient:
         self.recovered.append(run_id)
         self.change(run_id, state=RunState.RUNNING, waiting=None)
         return Outcome(status="applied", message=f"run {run_id} is being recovered")
+
+    async def evidence(self, run_id: str, step_id: str) -> Evidence:
+        await self._called("evidence")
+        return self.known.get(step_id, Evidence(hash="e" * 64, step_id=step_id))
 
     async def reconcile(self, request: ReconcileRequest) -> Outcome:
         """The step is settled; with the last one the run is recoverable."""
@@ -453,16 +481,7 @@ async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float
         await pilot.pause(0.005)
 
 
-#: Groups of workers that end by themselves; a dialog's worker waits for a person.
-READING = ("runs", "run", "refresh")
-
-
 async def settle(pilot: Pilot[Any]) -> None:
     """Let changes of runs be told and reading end, and what they changed be drawn."""
-    changes = getattr(getattr(pilot.app, "context", None), "changes", None)
-    quiet = 0
-    while quiet < 2:
-        await pilot.pause(0.001)
-        reading = any(worker.group in READING and not worker.is_finished for worker in pilot.app.workers)
-        quiet = 0 if reading or (changes is not None and changes.pending) else quiet + 1
-    await pilot.pause()
+    await pilot.pause(0.001)
+    await at_rest(pilot.app)

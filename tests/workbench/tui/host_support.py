@@ -14,6 +14,7 @@ from workbench.host.events import closing_events
 from workbench.host.reloading import AffectedRun, ReloadFailure, ReloadPlan, ReloadResult
 from workbench.host.store import ChildRow, Event, HostStore, to_json
 from workbench.workspace import Workspace
+from workflows_core.errors import NotPermitted
 
 CONFIG = """\
 plugins:
@@ -26,7 +27,7 @@ plugins:
   - {name: old, use: "old:install", enabled: false}
 agents:
   lead_agent: {backend: stub}
-  writer: {backend: openai}
+  writer: {backend: langchain}
 """
 
 
@@ -100,6 +101,8 @@ class HostClient(FakeClient):
             }
         ]
         self.asked = 0
+        self.accounts = {"ada": "correct horse"}
+        self.ended: list[str] = []
         self.planned: list[str | None] = []
         self.reloads: list[str | None] = []
         self.plan = ReloadPlan(("claims.plugin:install",))
@@ -116,6 +119,25 @@ class HostClient(FakeClient):
     async def sessions(self) -> list[dict[str, Any]]:
         await self._called("sessions")
         return self.handles
+
+    async def log_in(self, name: str, password: str) -> None:
+        await self._called("log_in")
+        if self.accounts.get(name) != password:
+            raise NotPermitted("the name or the password is wrong")
+        self.who = f"{name} · password"
+
+    def account(self) -> str | None:
+        name, _, mode = self.who.partition(" · ")
+        return None if name == "nobody" or mode != "password" else name
+
+    async def log_out(self) -> str | None:
+        await self._called("log_out")
+        name, self.who = self.who.partition(" ")[0], "nobody · password"
+        return name
+
+    async def end_session(self, session_id: str) -> None:
+        await self._called("end_session")
+        self.ended.append(session_id)
 
     async def plan_reload(self, use: str | None = None) -> ReloadPlan:
         self.planned.append(use)

@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from textual.pilot import Pilot
 
-from tests.workbench.tui.fakes import screen_text, settle
+from tests.workbench.tui.fakes import FakeClient, running_run, screen_text, settle
+from tests.workbench.tui.rest import at_rest
+from workbench.replaying import Given
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.replay import ReplayScreen
+from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.pane import Field
 from workflows_core import jsontext
 from workflows_core.journal.bundle import Bundle, open_bundle
@@ -20,6 +24,26 @@ from workflows_core.journal.frames import FrameKind, JournalWriter
 from workflows_core.script.source import script_hash
 
 BUNDLES = Path(__file__).parents[3] / "examples" / "bundles"
+
+
+MakeApp = Callable[..., WorkbenchApp]
+
+
+@pytest.fixture
+def replay_app(make_app: MakeApp) -> MakeApp:
+    """``replay_app("crashed")``: the application with Replay in front, that bundle open."""
+
+    def make(
+        given: str | Bundle | Given | None = None, *, screen: str = "replay", **more: Any
+    ) -> WorkbenchApp:
+        screens = {"runs": RunsScreen, "replay": ReplayScreen}
+        client = more.pop("client", None) or FakeClient(running_run())
+        app = make_app(client, screens=screens, screen=screen, **more)
+        given = bundle(given) if isinstance(given, str) else given
+        app.given = Given(given) if isinstance(given, Bundle) else given
+        return app
+
+    return make
 
 
 def bundle(name: str) -> Bundle:
@@ -34,10 +58,10 @@ def replay_of(app: WorkbenchApp) -> ReplayScreen:
 
 async def press(pilot: Pilot[Any], *keys: str) -> str:
     """Press ``keys``, wait until what they set off is done, and return what is seen."""
-    await settle(pilot)
+    await at_rest(pilot.app, None)
     if keys:
         await pilot.press(*keys)
-        await settle(pilot)
+        await at_rest(pilot.app, None)
     return screen_text(pilot.app)
 
 

@@ -1,4 +1,7 @@
-"""The application with the real engine, on the terminal of this process: ``python -m … ROOT``."""
+"""The application with the real engine, on the terminal of this process: ``python -m … ROOT [job]``.
+
+With ``job`` a text, an image and a document wait one after the other, else one output of an Agent.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +25,22 @@ return (await agent({stepId: 'report', agentRef: 'lead_agent', task: evidence.ou
 """
 
 
-async def client_at_the_checkpoint(workspace: Workspace) -> Client:
+JOB = (
+    "const made = await agent({stepId: 'made', agentRef: 'lead_agent', task: {}});\n"
+    + "".join(
+        f"const {name} = await captureArtifact({{stepId: '{name}', sourceStepId: 'made', path: '{path}'}});\n"
+        f"await humanCheckpoint({{stepId: '{name}-review', sourceStepId: '{name}', "
+        f"artifactVersion: {name}.artifactVersion}});\n"
+        for name, path in (("text", "report.md"), ("image", "label.png"), ("document", "label.pdf"))
+    )
+    + "return await agent({stepId: 'letter', agentRef: 'lead_agent', task: {}, artifacts: [text.artifactVersion]});\n"
+)
+
+
+async def client_at_the_checkpoint(workspace: Workspace, script: str) -> Client:
     client = await Client.open(workspace, host="required")
     launched = await client.launch(
-        LaunchRequest(script=SCRIPT, args={}, name="checks", request_id="one", options=workspace.options())
+        LaunchRequest(script=script, args={}, name="checks", request_id="one", options=workspace.options())
     )
     while (await client.summary(launched.run_id)).state is not RunState.WAITING_APPROVAL:
         await asyncio.sleep(0.01)
@@ -35,4 +50,5 @@ async def client_at_the_checkpoint(workspace: Workspace) -> Client:
 if __name__ == "__main__":
     root = Path(sys.argv[1])
     workspace = Workspace.find(root, root)
-    raise SystemExit(run_app(workspace, lambda: client_at_the_checkpoint(workspace), "review"))
+    script = JOB if sys.argv[2:] == ["job"] else SCRIPT
+    raise SystemExit(run_app(workspace, lambda: client_at_the_checkpoint(workspace, script), "review"))

@@ -21,16 +21,28 @@ SECONDS = 30
 
 
 class Terminal:
-    """The child and the terminal's side of it. ``seen`` is every byte it wrote."""
+    """The child and the terminal's side of it. ``seen`` is every byte it wrote.
 
-    def __init__(self, mode: str, root: Path, *, columns: int = 100, rows: int = 30) -> None:
+    ``module`` is run with ``mode`` and ``root``.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        root: Path,
+        *,
+        columns: int = 100,
+        rows: int = 30,
+        pixels: tuple[int, int] = (0, 0),
+        module: str = __name__,
+    ) -> None:
         self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, *pixels))
         self._slave = slave
         self.before = termios.tcgetattr(slave)
         self.seen = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.workbench.tui.terminal", mode, str(root)],
+            [sys.executable, "-m", module, mode, str(root)],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -46,6 +58,17 @@ class Terminal:
         while not all(part in self.seen[start:] for part in wanted):
             assert time.monotonic() < end, self.seen[-2_000:]
             self._read(0.1)
+
+    def quiet(self, seconds: float = 0.4) -> None:
+        """Read until nothing is written for a while."""
+        end = time.monotonic() + SECONDS
+        while self._read(seconds):
+            assert time.monotonic() < end, self.seen[-2_000:]
+
+    def answered(self) -> None:
+        """Read until a key had its effect; one that has none is not waited for long."""
+        if self._read(2.0):
+            self.quiet(0.15)
 
     def press(self, keys: bytes) -> None:
         os.write(self._master, keys)

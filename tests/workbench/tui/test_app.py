@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import work
 from textual.widget import Widget
 
+import workbench.tui
 from tests.workbench.tui.fakes import (
     FakeClient,
     completed_run,
@@ -19,9 +22,13 @@ from tests.workbench.tui.fakes import (
     until,
     waiting_run,
 )
-from workbench.tui.app import LeaveDialog, WorkbenchApp, farewell
+from workbench.settings import Session
+from workbench.tui.app import WorkbenchApp
+from workbench.tui.leaving import LeaveDialog, farewell
+from workbench.tui.messages import Tick
 from workbench.tui.palette import Command, Palette, matching
 from workbench.tui.screens.base import Column, WorkbenchScreen
+from workbench.tui.screens.dialogs import Modal
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.notices import NoticesScreen
 from workbench.tui.widgets.bars import KeyLine, Standing, TopLine, total
@@ -292,6 +299,34 @@ async def test_work_over_half_a_second_shows_that_it_goes_on(
         assert "reading" not in screen_text(app)
 
 
+async def test_work_that_ends_leaves_what_still_lasts_in_sight(
+    plain: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.base.BUSY_SECONDS", 0.0)
+    app = plain()
+    async with app.run_test(size=(100, 20)) as pilot:
+        assert isinstance(app.screen, Plain)
+        async with app.screen.busy("reading the run"):
+            await pilot.pause()
+            async with app.screen.busy("saving"):
+                await pilot.pause()
+                assert screen_text(app).splitlines()[-1].endswith("saving…")
+            await pilot.pause()
+            assert screen_text(app).splitlines()[-1].endswith("reading the run…")
+
+
+async def test_leaving_shows_that_it_looks_at_live_runs(
+    plain: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.base.BUSY_SECONDS", 0.0)
+    client = FakeClient()
+    client.delays["live"] = 0.3
+    app = plain(client)
+    async with app.run_test(size=(100, 20)) as pilot:
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: "looking at live runs" in screen_text(app))
+
+
 async def test_short_work_shows_nothing(plain: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.tui.screens.base.BUSY_SECONDS", 60.0)
     app = plain()
@@ -397,6 +432,14 @@ async def test_the_top_line_counts_what_runs_and_what_waits(plain: MakeApp) -> N
         assert "◆ 1 waiting for you" in line and "! 1 to settle" in line
 
 
+async def test_a_wait_that_outlived_its_owner_still_counts_as_waiting(plain: MakeApp) -> None:
+    kept = waiting_run(state=RunState.RECOVERABLE)
+    app = plain(FakeClient(kept))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "◆ 1 waiting for you" in screen_text(app).splitlines()[0]
+
+
 @pytest.mark.parametrize("width", range(30, 160, 10))
 def test_when_narrow_the_top_line_drops_the_store_then_the_workspace(width: int) -> None:
     line = TopLine()
@@ -493,3 +536,154 @@ async def test_copying_replaces_what_is_no_text(plain: MakeApp) -> None:
     async with app.run_test(size=(100, 20)):
         app.copy_to_clipboard("a\ud800b")
         assert app.clipboard == "a?b"
+
+
+def lasting(tmp_path: Path) -> Session:
+    """The session of a workspace as the next start reads it."""
+    return Session(tmp_path / "session.json")
+
+
+async def test_the_run_under_the_cursor_and_the_filter_are_found_again(
+    make_app: MakeApp, tmp_path: Path
+) -> None:
+    runs = [completed_run(f"wr_{n:016x}", name=f"run-{n}") for n in range(12)]
+    app = make_app(FakeClient(*runs), session=lasting(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("slash", *"run-1", "enter", "down", "down")
+        await settle(pilot)
+        chosen = app.base_screen.query_one("#runs", ListPane).list.current_id
+        assert chosen == "wr_000000000000000b"
+        await pilot.press("ctrl+q")
+    app = make_app(FakeClient(*runs), session=lasting(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        pane = app.base_screen.query_one("#runs", ListPane)
+        assert (pane.list.filter, pane.list.current_id) == ("run-1", chosen)
+        assert "3 of 12" in screen_text(app)
+        await pilot.press("escape")
+        await settle(pilot)
+        assert (pane.list.filter, pane.list.current_id) == ("", chosen)
+
+
+@pytest.mark.parametrize("kept", [7, {"filter": 3, "row": ["x"]}, {"row": "gone"}, {"filter": "\x1b[2J"}])
+async def test_a_session_that_holds_anything_does_no_harm(make_app: MakeApp, kept: object) -> None:
+    session = Session()
+    session.set("screen.runs", kept)
+    app = make_app(FakeClient(completed_run()), session=session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        assert "\x1b" not in screen_text(app)
+
+
+async def test_another_recording_begins_at_its_own_frame(make_app: MakeApp) -> None:
+    session = Session()
+    session.set("screen.replay", {"row": "3", "filter": "x"})
+    app = make_app(FakeClient(completed_run()), screen="replay", session=session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        home = app.base_screen.home()  # type: ignore[attr-defined]
+        assert home.filter == "" and home.preferred is None
+
+
+async def test_what_is_kept_is_written_while_the_application_runs(make_app: MakeApp, tmp_path: Path) -> None:
+    runs = [completed_run(f"wr_{n:016x}") for n in range(3)]
+    app = make_app(FakeClient(*runs), session=lasting(tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("down")
+        await settle(pilot)
+        app.base_screen.post_message(Tick(0))
+        await until(pilot, lambda: lasting(tmp_path).get("screen.runs") == {"row": "wr_0000000000000001"})
+
+
+async def test_the_group_of_runs_is_found_again(make_app: MakeApp, tmp_path: Path) -> None:
+    for round in (1, 2):
+        app = make_app(FakeClient(completed_run()), session=lasting(tmp_path))
+        async with app.run_test(size=(120, 40)) as pilot:
+            await settle(pilot)
+            title = str(app.base_screen.query_one("#runs", ListPane).border_title)
+            assert title.startswith("Live" if round == 2 else "Runs"), title
+            await pilot.press("s")
+            await settle(pilot)
+            await pilot.press("ctrl+q")
+
+
+class Asked(Modal[int]):
+    """Ends with a number each time it is told to."""
+
+    def content(self) -> Iterable[Widget]:
+        yield LineList()
+
+
+async def test_a_second_press_does_not_close_what_lies_below(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test() as pilot:
+        results: list[int | None] = []
+        below, above = Asked(), Asked()
+        app.push_screen(below, results.append)
+        app.push_screen(above, results.append)
+        await pilot.pause()
+        above.finish(1)
+        above.finish(2)
+        await pilot.pause()
+        assert results == [1] and app.screen is below
+        await pilot.press("n")
+        assert app.screen is below
+
+
+def test_every_dialog_ends_through_finish() -> None:
+    folder = Path(workbench.tui.__file__).parent
+    callers = {
+        path.name
+        for path in folder.rglob("*.py")
+        if re.search(r"(?<!def )\bdismiss\(", path.read_text("utf-8"))
+    }
+    assert callers == {"dialogs.py"}
+
+
+async def test_the_screen_follows_the_size_of_the_terminal(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(completed_run()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        wide = screen_text(app)
+        for size in ((80, 24), (40, 12), (20, 6), (200, 60), (120, 40)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            lines = screen_text(app).split("\n")
+            assert len(lines) == size[1] and max(map(len, lines)) <= size[0]
+        assert screen_text(app) == wide
+        await pilot.press("question_mark")
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert "Keys" in screen_text(app)
+
+
+@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
+async def test_the_terminals_own_palette_is_used_alone(make_app: MakeApp, theme: str) -> None:
+    app = make_app(FakeClient(completed_run()), theme=theme)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("right", "2")
+        await settle(pilot)
+        for strip in app.screen._compositor.render_strips():
+            for segment in strip:
+                for colour in (segment.style.color, segment.style.bgcolor) if segment.style else ():
+                    assert colour is None or not colour.triplet, (segment, theme)
+
+
+async def test_the_four_letters_go_where_the_arrows_go_if_a_person_wants_them(make_app: MakeApp) -> None:
+    app = make_app(FakeClient(completed_run()), hjkl=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot)
+        await pilot.press("enter")
+        assert "evidence" in screen_text(app)
+        await pilot.press("l")
+        await settle(pilot)
+        assert "const evidence = await agent" in screen_text(app)
+        await pilot.press("h")
+        await settle(pilot)
+        assert "const evidence = await agent" not in screen_text(app)
+        await pilot.press("slash", *"hjkl")
+        await settle(pilot)
+        assert isinstance(app.focused, Field) and app.focused.value == "hjkl"

@@ -112,7 +112,7 @@ async def test_a_launch_on_real_agents_asks_with_the_bound_on_calls(
         author(app).query_one("#agents", Setting).focus()
         await pilot.press("space", "ctrl+r")
         await until(pilot, lambda: app.screen is not author(app))
-        assert "Up to 3 calls to real Agents (lead_agent)" in painted(app)
+        assert "Up to 3 calls to real Agents:" in painted(app)
         assert "What a call costs is" in painted(app)
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is author(app))

@@ -344,3 +344,19 @@ def test_side_by_side_hides_no_end_of_a_line() -> None:
     short, long = compare("const a = 1;", "const a = 2;"), compare("x" * 80 + "1", "x" * 80 + "2")
     assert fits_beside(short, 120) and not fits_beside(short, 80)
     assert fits_beside(long, 180) and not fits_beside(long, 120)
+
+
+async def test_saving_a_version_that_takes_long_says_so(
+    make_app: MakeApp, scripts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.base.BUSY_SECONDS", 0.0)
+    client = FakeClient()
+    client.delays["save"] = 0.3
+    app = make_app(client, screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        await pilot.press("alt+s")
+        await until(pilot, lambda: isinstance(app.screen, NameDialog))
+        await pilot.press("enter")
+        await until(pilot, lambda: "saving the version" in painted(app))
+        await until(pilot, lambda: "is saved." in notices(app))

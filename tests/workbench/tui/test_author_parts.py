@@ -234,6 +234,18 @@ async def test_closing_fails_what_is_asked_and_reaps_the_process() -> None:
         await process.ask(question("return 1;"))
 
 
+async def test_closing_while_the_process_is_being_started_leaves_none() -> None:
+    process = CheckProcess([sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"])
+    asked = asyncio.create_task(process.ask(question("return 1;")))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert process._child is None
+    await process.close()
+    with pytest.raises(CheckFailed, match="ended with the application"):
+        await asked
+    assert process._child is None
+
+
 async def test_files_of_the_workspace_do_not_become_modules_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

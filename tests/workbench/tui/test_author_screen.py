@@ -13,6 +13,7 @@ from tests.workbench.tui.author_support import (
     InThread,
     MakeApp,
     author,
+    notices,
     painted,
     pane,
     ready,
@@ -23,6 +24,7 @@ from tests.workbench.tui.author_support import (
 from tests.workbench.tui.fakes import SCRIPT, FakeClient, completed_run, running_run
 from workbench.inert import acts
 from workbench.tui.screens.author_check_process import Answer
+from workbench.tui.widgets.editor_form import TextBlock
 from workbench.workspace import Workspace
 from workflows_core.model import RunState
 from workflows_core.script.problem import Fix, Problem
@@ -122,3 +124,49 @@ async def test_the_real_checks_find_what_is_wrong(
     async with app.run_test(size=WIDE) as pilot:
         await ready(pilot, app)
         assert [(problem.rule, problem.line) for problem in shown(app).problems] == [("syntax", 2)]
+
+
+async def test_a_key_leads_from_a_line_to_its_step_in_runs(make_app: MakeApp, scripts: Path) -> None:
+    client = FakeClient(completed_run())
+    app = make_app(client, screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        await until(pilot, lambda: shown(app).editor.marks)
+        await pilot.press("alt+pagedown")
+        await until(pilot, lambda: shown(app).editor.cursor_location[0] == 2)
+        await pilot.press("alt+pagedown", "alt+pagedown", "alt+pageup")
+        await until(pilot, lambda: shown(app).editor.cursor_location[0] == 3)
+        await pilot.press("down", "alt+t")  # the line below the call belongs to it
+        await until(pilot, lambda: app.current_mode == "runs")
+        await until(pilot, lambda: getattr(app.focused, "current_id", "") == "formula@1")
+
+
+async def test_lines_that_moved_keep_their_steps(make_app: MakeApp, scripts: Path) -> None:
+    app = make_app(FakeClient(completed_run()), screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        await until(pilot, lambda: shown(app).editor.marks)
+        await pilot.press("ctrl+home", "enter", "enter", "alt+t")
+        await until(pilot, lambda: app.current_mode == "runs")
+        await until(pilot, lambda: getattr(app.focused, "current_id", "") == "evidence@1")
+
+
+async def test_where_no_step_is_it_is_said(make_app: MakeApp, scripts: Path) -> None:
+    app = make_app(FakeClient(), screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        await pilot.press("alt+t", "alt+pagedown")
+        await until(pilot, lambda: "There is no step of a run to go to." in notices(app))
+        assert "The last run has no step at this line or above it." in notices(app)
+        assert app.current_mode == "author"
+
+
+async def test_without_a_script_nothing_offers_to_launch(make_app: MakeApp, workspace: Workspace) -> None:
+    app = make_app(screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await until(pilot, lambda: "There is no script in this workspace yet." in painted(app))
+        text = painted(app)
+        assert "launch" not in text.split("\n")[-1] and "edit in" not in text
+        assert "[ Launch ]" not in text and "This script has no run yet." not in text
+        told = author(app).query_one("#no-launch", TextBlock)
+        assert told.plain == "A script that is open is launched from here." and told.is_on_screen

@@ -97,7 +97,7 @@ def test_an_unchanged_launch(
         await until(pilot, lambda: "wr_00000000000000a1" in standing(app))
         file = shown(app)
         file.repeatable = file.repeated = True
-        author(app)._show_standing()
+        author(app)._runs.show_standing()
         author(app).reveal("launch")
         author(app).query_one("#again-button", Choice).focus()
 

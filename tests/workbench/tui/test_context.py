@@ -19,7 +19,7 @@ from tests.workbench.tui.fakes import (
     waiting_run,
 )
 from workbench.tui.book import MANY, RunBook
-from workbench.tui.collector import WORTH_WHILE, IdleCollector
+from workbench.tui.collector import WORTH_WHILE, YOUNG, IdleCollector
 from workbench.tui.context import Changes
 from workbench.tui.refresh import Refresher
 from workflows_core.errors import StoreFailed
@@ -176,10 +176,10 @@ async def test_a_reading_that_failed_does_not_stop_the_next() -> None:
 def collector() -> Iterator[tuple[IdleCollector, list[float]]]:
     time = [100.0]
     made = IdleCollector(lambda: time[0])
-    was_enabled = gc.isenabled()
+    before = gc.get_threshold()
     yield made, time
     made.stop()
-    assert gc.isenabled() is was_enabled
+    assert gc.isenabled() and gc.get_threshold() == before
 
 
 def litter(count: int) -> list[list[object]]:
@@ -189,7 +189,7 @@ def litter(count: int) -> list[list[object]]:
 def test_garbage_is_collected_only_when_nobody_types(collector: tuple[IdleCollector, list[float]]) -> None:
     idle, time = collector
     idle.start()
-    assert not gc.isenabled()
+    assert gc.isenabled() and gc.get_threshold()[0] == YOUNG and gc.get_threshold()[2] > 100_000
     kept = litter(WORTH_WHILE * 2)
     idle.key()
     assert not idle.due()
@@ -206,6 +206,18 @@ def test_little_garbage_waits(collector: tuple[IdleCollector, list[float]]) -> N
     time[0] += 60
     gc.collect()
     assert not idle.due()
+
+
+def test_what_piles_up_while_somebody_types_is_collected_in_small_pieces(
+    collector: tuple[IdleCollector, list[float]],
+) -> None:
+    idle, _time = collector
+    idle.start()
+    for _ in range(YOUNG * 4):
+        loop: list[object] = []
+        loop.append(loop)
+        idle.key()
+    assert len(gc.get_objects(generation=0)) <= YOUNG + 100
 
 
 def test_before_the_start_and_after_the_end_python_collects_itself(

@@ -193,9 +193,9 @@ def test_code_in_a_template_is_not_shown_as_a_string() -> None:
     ]
 
 
-@pytest.mark.parametrize("dark", [True, False])
-def test_every_capture_has_a_colour_in_every_theme(dark: bool) -> None:
-    theme: TextAreaTheme = editor_theme(dark)
+@pytest.mark.parametrize(("dark", "ansi"), [(True, False), (False, False), (True, True)])
+def test_every_capture_has_a_colour_in_every_theme(dark: bool, ansi: bool) -> None:
+    theme: TextAreaTheme = editor_theme(dark, ansi)
     for name in (*grammar("javascript").order, *grammar("json").order):
         assert isinstance(theme.syntax_styles[name], Style)
 

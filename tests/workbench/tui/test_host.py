@@ -79,7 +79,7 @@ async def test_extensions_show_contributions_budgets_and_diagnostics(host_app: M
         assert "This process (4711) owns the workspace" in text
         assert "✓ workflows loaded contract 0.2.9" in text
         assert "plugin workflows; actions launch, cancel; tools run_workflow" in text
-        assert "1,620.0 ms of 3 s" in text
+        assert "1.62 s of 3 s" in text
         assert "✗ broken failed" in text and "there is no module broken; is it installed?" in text
         assert "○ old disabled" in text
         assert "Extensions 1 failed" in text
@@ -111,7 +111,7 @@ async def test_an_agent_says_what_changed_since_the_last_assembly(
         assert "changed 2 min ago, was another until 5 min ago" in text
         assert "~ model changed" in text and "~ parameter:temperature changed 0.2 → 0.7" in text
         assert "+ tool:files added" in text and "- tool:search removed" in text
-        assert "✗ writer openai this backend is not part of this workbench yet" in text
+        assert "✗ writer langchain this backend is not part of this workbench yet" in text
         assert "Agents 1 changed" in text and "Agents 2 " in text
 
 
@@ -305,7 +305,7 @@ async def test_a_broken_configuration_is_said_and_the_last_one_is_shown(
         configure(workspace, "agents: [nonsense")
         text = flat(await press(pilot, "f3", "f6", "2"))
         assert "Not all of this is up to date" in text and "workbench.yaml" in text
-        assert "writer openai" in text
+        assert "writer langchain" in text
 
 
 async def test_the_sections_keep_their_place_and_their_filter_clears(

@@ -12,7 +12,15 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.workbench.tui.fakes import completed_run, running_run, settle
-from tests.workbench.tui.host_support import HostClient, affected, child, configure, evidence, record
+from tests.workbench.tui.host_support import (
+    CONFIG,
+    HostClient,
+    affected,
+    child,
+    configure,
+    evidence,
+    record,
+)
 from workbench.host.reloading import ReloadPlan
 from workbench.hostview_stores import StoreFile
 from workbench.tui.app import WorkbenchApp
@@ -47,10 +55,11 @@ def look(
         *keys: str,
         client: HostClient | None = None,
         empty: bool = False,
+        config: str = CONFIG,
         **settings: Any,
     ) -> bool:
         if not empty:
-            configure(workspace)
+            configure(workspace, config)
             record(
                 workspace,
                 child(1, made_of=evidence("m1", ("search",), temperature=0.2), ago=900),
@@ -106,3 +115,38 @@ def test_another_owner_without_colour(look: Callable[..., bool], monkeypatch: py
 
 def test_stores_in_ascii(look: Callable[..., bool]) -> None:
     assert look(LARGE, "5", ascii=True)
+
+
+ACCOUNTS = CONFIG + "auth: {mode: password}\n"
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
+def test_logging_in(
+    look: Callable[..., bool], size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workbench.tui.screens.host.own_name", lambda: "ada")
+    client = HostClient(completed_run(), who="nobody · password")
+    client.handles = []
+    assert look(size, "3", "I", *"secret", "enter", *"sec", client=client, config=ACCOUNTS)
+
+
+def test_a_session_of_an_account(look: Callable[..., bool]) -> None:
+    client = HostClient(completed_run(), who="ada · password")
+    client.handles = [
+        {
+            "session_id": "password:00ff00ff00ff00ff",
+            "user_id": "ada",
+            "mode": "password",
+            "interactive": True,
+            "description": "password, account ada, pts/4",
+        }
+    ]
+    assert look(SMALL, "3", "tab", client=client, config=ACCOUNTS)
+
+
+def test_what_to_copy(look: Callable[..., bool]) -> None:
+    assert look(LARGE, "6", "tab", "Y")
+
+
+def test_the_terminals_own_palette(look: Callable[..., bool]) -> None:
+    assert look(LARGE, "2", "tab", theme="ansi-dark")

@@ -1,9 +1,12 @@
-"""Invariant 13, and demand 11's sample: no supplied text acts on the terminal or is read as markup."""
+"""Invariant 13: no supplied text acts on the terminal or is read as markup, widget by widget.
+
+Here a sample is drawn; ``test_hostile_stream`` sends all of it through every screen to a real terminal.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from tests.workbench.tui.fakes import (
     settle,
     until,
 )
-from tests.workbench.tui.hostile import PAYLOADS
+from tests.workbench.tui.hostile import PAYLOADS, SAMPLE
 from workbench.inert import acts, inert
 from workbench.settings import Settings
 from workbench.tui.app import WorkbenchApp
@@ -58,7 +61,7 @@ def assert_nothing_acts(app: WorkbenchApp) -> str:
     return screen_text(app)
 
 
-def hostile_run() -> Any:
+def hostile_run(payloads: Sequence[str] = SAMPLE) -> Any:
     """A run in which every text that can come from outside is hostile, one payload a row."""
     steps = tuple(
         make_step(
@@ -75,42 +78,42 @@ def hostile_run() -> Any:
             line=n + 1,
             kind=StepKind.CAPTURE if n % 3 == 0 else StepKind.AGENT,
         )
-        for n, payload in enumerate(PAYLOADS)
+        for n, payload in enumerate(payloads)
     )
     frames = tuple(
         FrameView(
             n, payload if n % 5 == 0 else "request", NOW, payload, f'{{"a": "{n}"}}{payload}', payload * 3
         )
-        for n, payload in enumerate(PAYLOADS)
+        for n, payload in enumerate(payloads)
     )
     return make_run(
         "wr_hostile",
-        name="".join(PAYLOADS[:5]),
+        name="".join(payloads[:5]),
         state=RunState.FAILED,
-        cause=Cause("x", "".join(PAYLOADS)),
+        cause=Cause("x", "".join(payloads)),
         created_at=NOW,
         steps=steps,
-        log=tuple(LogLine(NOW, payload, 1, 1, 0) for payload in PAYLOADS),
+        log=tuple(LogLine(NOW, payload, 1, 1, 0) for payload in payloads),
         frames=frames,
-        result={payload: payload for payload in PAYLOADS},
+        result={payload: payload for payload in payloads},
         has_result=True,
-        script="\n".join(PAYLOADS),
-        parent_run_id=PAYLOADS[0],
-        options={"agents": "stub", "label": PAYLOADS[1]},
-        args={payload: payload for payload in PAYLOADS},
+        script="\n".join(payloads),
+        parent_run_id=payloads[0],
+        options={"agents": "stub", "label": payloads[-1]},
+        args={payload: payload for payload in payloads},
     )
 
 
-def hostile_list() -> list[Any]:
+def hostile_list(payloads: Sequence[str] = SAMPLE) -> list[Any]:
     return [
         make_run(f"wr_{n:04}", name=payload, cause=Cause("x", payload), created_at=NOW - n * SECOND)
-        for n, payload in enumerate(PAYLOADS, 1)
+        for n, payload in enumerate(payloads, 1)
     ]
 
 
 def test_i13_the_sample_is_large_and_everything_in_it_matters() -> None:
-    assert len(set(PAYLOADS)) == len(PAYLOADS) >= 60
-    assert all(acts(payload) or any(char in payload for char in "[{%:") for payload in PAYLOADS)
+    assert len(set(PAYLOADS)) == len(PAYLOADS) >= 300
+    assert all(acts(payload) or any(char in payload for char in "[]{%:") for payload in PAYLOADS)
 
 
 async def shown(app: WorkbenchApp, pilot: Pilot[Any], *keys: str) -> str:
@@ -123,7 +126,7 @@ async def test_i13_the_run_list_and_its_filter(make_app: MakeApp) -> None:
     app = make_app(FakeClient(*hostile_list()), screens={"runs": RunsScreen})
     async with app.run_test(size=TALL) as pilot:
         text = await shown(app, pilot)
-        missing = [payload for payload in PAYLOADS if inert(payload)[:12] not in text]
+        missing = [payload for payload in SAMPLE if inert(payload)[:12] not in text]
         assert missing == []
         await shown(app, pilot, "slash")
         app.screen.query_one("#runs Field", Field).value = "a\x1b[31m\u202eb"
@@ -141,7 +144,7 @@ async def test_i13_every_tab_of_a_run(make_app: MakeApp, ascii: bool) -> None:
             seen[detail.tab] = await shown(app, pilot, str(number))
         seen[detail.tab] = await shown(app, pilot, "7")
         assert set(seen) == {"steps", "source", "log", "journal", "artifacts", "evidence", "result"}
-        for payload in PAYLOADS:
+        for payload in SAMPLE:
             assert inert(payload) in seen["log"], payload
             if "\t" not in payload and "\n" not in payload:
                 assert inert(payload) in seen["source"], payload
@@ -159,17 +162,17 @@ async def test_i13_opened_steps_and_frames(make_app: MakeApp) -> None:
         for _ in range(3):
             await shown(app, pilot, "pagedown")
         await shown(app, pilot, "4")
-        detail._place().opened.update(str(n) for n in range(len(PAYLOADS)))
+        detail._place().opened.update(str(n) for n in range(len(SAMPLE)))
         detail._fill()
         await shown(app, pilot)
         await shown(app, pilot, "end")
 
 
 async def test_i13_dialogs_notices_toasts_and_palette(make_app: MakeApp) -> None:
-    app = make_app(FakeClient(hostile_run()), screens={"runs": RunsScreen}, theme=PAYLOADS[1])
+    app = make_app(FakeClient(hostile_run()), screens={"runs": RunsScreen}, theme=SAMPLE[1])
     async with app.run_test(size=(120, 50), notifications=True) as pilot:
         await shown(app, pilot)
-        chunks = [PAYLOADS[start : start + 20] for start in range(0, len(PAYLOADS), 20)]
+        chunks = [SAMPLE[start : start + 20] for start in range(0, len(SAMPLE), 20)]
         for chunk in chunks:
             app.notice(" ".join(chunk), title=" ".join(chunk), severity="warning")
         await shown(app, pilot)
@@ -177,11 +180,11 @@ async def test_i13_dialogs_notices_toasts_and_palette(make_app: MakeApp) -> None
         text = await shown(app, pilot, "n")
         assert [payload for payload in chunks[-1] if inert(payload) not in text] == []
         await pilot.press("escape")
-        everything = " ".join(PAYLOADS)
+        everything = " ".join(SAMPLE)
         app.push_screen(Dialog(everything, everything, [Answer("a", everything)]))
         await shown(app, pilot)
         await pilot.press("escape")
-        app.push_screen(Palette([Command(payload, payload, print, payload) for payload in PAYLOADS]))
+        app.push_screen(Palette([Command(payload, payload, print, payload) for payload in SAMPLE]))
         await shown(app, pilot)
         await pilot.press("escape")
         await shown(app, pilot, "d")
@@ -189,7 +192,7 @@ async def test_i13_dialogs_notices_toasts_and_palette(make_app: MakeApp) -> None
 
 
 async def test_i13_previews_reconciling_captures_and_receipts(make_app: MakeApp) -> None:
-    everything = "".join(PAYLOADS)
+    everything = "".join(SAMPLE)
     actor = {"user_id": everything, "description": everything}
     receipts = tuple(
         Decision(
@@ -203,7 +206,7 @@ async def test_i13_previews_reconciling_captures_and_receipts(make_app: MakeApp)
             review={"coverage": 1.0, "renderer": payload},
             decided_at=NOW,
         )
-        for payload in PAYLOADS
+        for payload in SAMPLE
     )
     steps = tuple(
         make_step(
@@ -219,14 +222,14 @@ async def test_i13_previews_reconciling_captures_and_receipts(make_app: MakeApp)
             error=Cause(payload, payload),
             line=n + 1,
         )
-        for n, payload in enumerate(PAYLOADS)
+        for n, payload in enumerate(SAMPLE)
     )
     run = msgspec.structs.replace(
         hostile_run(), state=RunState.NEEDS_RECONCILIATION, steps=steps, receipts=receipts, cause=None
     )
     preview = Preview(
-        reused=tuple(StepAt(payload, n + 1, n) for n, payload in enumerate(PAYLOADS)),
-        reasons=tuple(PAYLOADS),
+        reused=tuple(StepAt(payload, n + 1, n) for n, payload in enumerate(SAMPLE)),
+        reasons=tuple(SAMPLE),
         compatible=False,
     )
     client = FakeClient(run, who=everything)
@@ -235,7 +238,7 @@ async def test_i13_previews_reconciling_captures_and_receipts(make_app: MakeApp)
     async with app.run_test(size=TALL) as pilot:
         await shown(app, pilot, "enter")
         detail = app.screen.query_one(RunDetail)
-        detail._place().opened.update(f"{payload}@1" for payload in PAYLOADS)
+        detail._place().opened.update(f"{payload}@1" for payload in SAMPLE)
         detail._fill()
         for _ in range(2):
             await shown(app, pilot, "pagedown")

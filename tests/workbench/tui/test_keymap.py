@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from textual.app import App
@@ -16,6 +17,7 @@ from textual.screen import Screen
 
 import workbench.tui
 from workbench.tui import keymap, remap
+from workbench.tui.keypage import page
 from workbench.tui.screens.help import help_rows
 from workbench.tui.widgets.editor_keys import EDITOR_BINDINGS
 
@@ -180,6 +182,27 @@ def test_one_wrong_key_does_not_spoil_the_others() -> None:
     assert len(keys.problems) == 1
 
 
+def test_hjkl_are_beside_the_arrows_wherever_letters_are_not_typed() -> None:
+    letters = remap.load({}, letters=True)
+    assert not letters.problems
+    assert list(remap.clashes(letters.overrides)) == []
+    for id, keys in (("runs.tab_left", "left,h"), ("dialog.down", "down,j"), ("list.up", "up,k")):
+        assert letters.keys(id) == keys
+    arrows = {"h": "left", "j": "down", "k": "up", "l": "right"}
+    for row in keymap.TABLE:
+        for key in set(letters.keys(row.id).split(",")) - set(row.keys.split(",")):
+            assert arrows[key] in row.keys.split(","), row
+            assert row.pane not in ("field", "author.editor", "help", "palette"), row
+
+
+def test_a_persons_own_keys_come_before_hjkl() -> None:
+    mine = remap.load({"runs.cancel": "h"}, letters=True)
+    assert mine.keys("runs.cancel") == "h"
+    assert mine.keys("runs.tab_left") == "left"
+    assert mine.keys("runs.tab_right") == "right,l"
+    assert not mine.problems
+
+
 def test_the_same_key_may_serve_panes_that_are_never_together() -> None:
     assert remap.load({"notices.copy": "f9", "runs.cancel": "f9"}).problems == ()
 
@@ -188,3 +211,8 @@ def test_keys_are_shown_as_people_write_them() -> None:
     assert remap.display("question_mark") == "?"
     assert remap.display("shift+left") == "shift+←"
     assert remap.display("shift+left", unicode=False) == "shift+left"
+
+
+def test_the_page_of_keys_is_current() -> None:
+    found = (Path(__file__).parents[3] / "docs" / "keys.md").read_text("utf-8")
+    assert found == page(), "make it anew: python -m workbench.tui.keypage docs/keys.md"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +11,24 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from tests.workbench.tui.fakes import FakeClient, flat, running_run, screen_text, settle, until
-from tests.workbench.tui.hostile import PAYLOADS
-from tests.workbench.tui.replay_support import BUNDLES, bundle, enter, press, replay_of, rewritten, sight
-from tests.workbench.tui.test_hostile import assert_nothing_acts
-from workbench.inert import inert
-from workbench.replaying import Act, Seen, Traveller
-from workbench.tui.app import WorkbenchApp
-from workbench.tui.screens.replay import ReplayScreen
-from workbench.tui.screens.runs import RunsScreen
+from tests.workbench.tui.fakes import FakeClient, flat, running_run, screen_text, until
+from tests.workbench.tui.replay_support import (
+    BUNDLES,
+    MakeApp,
+    bundle,
+    enter,
+    press,
+    replay_of,
+    sight,
+)
+from workbench.replaying import Given
+from workbench.travelling import Act, Seen, Traveller
 from workbench.workspace import Workspace
 from workflows_core.journal.bundle import Bundle
-from workflows_core.journal.frames import FrameKind
 from workflows_core.journal.redact import redact
 from workflows_core.journal.verify import verdict_document, verify_bundle
 
-MakeApp = Callable[..., WorkbenchApp]
 WIDE, NARROW = (120, 40), (80, 24)
-
-
-@pytest.fixture
-def replay_app(make_app: MakeApp) -> MakeApp:
-    """``replay_app("crashed")``: the application with Replay in front, that bundle open."""
-
-    def make(given: str | Bundle | None = None, *, screen: str = "replay", **more: Any) -> WorkbenchApp:
-        screens = {"runs": RunsScreen, "replay": ReplayScreen}
-        client = more.pop("client", None) or FakeClient(running_run())
-        app = make_app(client, screens=screens, screen=screen, **more)
-        app.given = bundle(given) if isinstance(given, str) else given
-        return app
-
-    return make
 
 
 # Opening
@@ -59,7 +44,8 @@ async def test_a_crashed_run_says_where_it_ended_and_what_recovery_would_do(
         assert "checks  32:20" in text and "▶32" in text
         assert "7   ends here: recoverable" in text
         told = flat(text)
-        assert "review-1 → lead_agent 32:20 recorded stub" in told
+        assert "review-1 32:20 no answer" in sight(app) and "Where it ends" in told
+        assert "process 23032 that ran it ended while it was running" in told
         assert "3 reused · 1 observed at 32:20 review-1. Unknown here: the configuration" in told
         assert "‖ ends early The journal ends after frame 6, with no answer recorded for review-1." in told
         assert 'product "Hand soap"' in told and "review not yet assigned" in told
@@ -153,18 +139,51 @@ def test_the_command_opens_the_screen_on_a_terminal_and_prints_elsewhere(
 
     shown: list[Any] = []
 
-    def application(workspace: Workspace, screen: str, given: Bundle) -> int:
-        shown.append((screen, given.run_id))
+    def application(workspace: Workspace, screen: str, given: Given) -> int:
+        shown.append((screen, given.bundle.run_id, given.script))
         return 0
 
     monkeypatch.setattr("workbench.cli.demo.open_application", application)
     monkeypatch.setattr("workbench.cli.replay.drawable", lambda: True)
     given = [str(BUNDLES / "complete.wfrun"), "--workspace", str(tmp_path)]
     CliRunner().invoke(replay, given, standalone_mode=False, catch_exceptions=False)
-    assert shown == [("replay", bundle("complete").run_id)]
-    for options in (["--headless"], ["--json"], ["--at", "3"], ["--watch", "product"]):
+    edited = tmp_path / "edited.js"
+    edited.write_text("return 1;")
+    CliRunner().invoke(
+        replay, [*given, "--script", str(edited)], standalone_mode=False, catch_exceptions=False
+    )
+    run = bundle("complete").run_id
+    assert shown == [("replay", run, None), ("replay", run, "return 1;")]
+    for options in (
+        ["--headless"],
+        ["--json"],
+        ["--at", "3"],
+        ["--watch", "product"],
+        ["--frames"],
+        ["--history", "product"],
+    ):
         CliRunner().invoke(replay, [*given, *options], standalone_mode=False, catch_exceptions=False)
-    assert len(shown) == 1
+    assert len(shown) == 2
+
+
+async def test_an_edited_script_is_replayed_on_the_record(replay_app: MakeApp) -> None:
+    whole = bundle("complete")
+    app = replay_app(Given(whole, whole.script.replace("reviews = 2;", "reviews = 3;")))
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot)
+        assert "checks, edited" in text and "✗ diverged at frame 10" in text
+        assert "reviews = 3;" in text and "reviews  3" in text
+        text = await press(pilot, "home", *["down"] * 6)
+        assert "checks, edited  32:" in text and 'product  "Hand soap"' in text
+
+
+async def test_an_edited_script_that_does_not_compile_says_so(replay_app: MakeApp) -> None:
+    app = replay_app(Given(bundle("complete"), "let x = ;"))
+    async with app.run_test(size=WIDE) as pilot:
+        text = flat(await press(pilot))
+        assert "The script cannot run here: SyntaxError" in sight(app) and "diverged at frame 1, 1:9" in text
+        assert "now the script cannot run" in flat(await press(pilot, "v"))
+        assert not app.notices
 
 
 # Time travel
@@ -210,7 +229,7 @@ async def test_calls_in_flight_and_values_in_full(replay_app: MakeApp) -> None:
         text = await press(pilot, "end")
         assert "in flight" in text and "review-1  32:20  no answer" in text
         text = await press(pilot, "home", *["down"] * 4)
-        assert "check-claims  18:9  answer" in text and "check-formula  13:9  answer" in text
+        assert "check-claims  18:9  ← frame 4" in text and "check-formula  13:9  ← frame 5" in text
         await press(pilot, "tab", "tab", *["down"] * 5)
         text = await press(pilot, "enter")
         assert '"documented": [' in text
@@ -320,59 +339,14 @@ async def test_a_divergence_is_shown_side_by_side_at_its_line(replay_app: MakeAp
         assert "Differs at frame 6, 32:20; frame 5 agreed" in text
         assert "let review = await agent({ stepId: 'review-1'" in text
         assert "calls[1].task.ask" in text
-        assert 'recorded  "Is this list' in text and 'now  "Are these findings' in text
+        assert "recorded  asks log, review-1" in text and "now  asks log, review-1" in text
+        assert '"Is this list' in text and '"Are these findings' in text
         await press(pilot, "escape")
         assert "Frame 8" in await press(pilot, "down", "down")
         assert "Not run: the replay differs at frame 6" in sight(app)
 
 
-# What if
-
-
-async def test_another_answer_is_launched_as_a_new_run(replay_app: MakeApp) -> None:
-    client = FakeClient(running_run())
-    app = replay_app("complete", client=client)
-    async with app.run_test(size=WIDE) as pilot:
-        await press(pilot, "end", *["up"] * 3)
-        text = await press(pilot, "F")
-        assert "What if: answer of review-1, frame 7" in text and '"verdict": "incomplete"' in text
-        await press(pilot, "ctrl+a")
-        editor = app.screen.query_one("#reply")
-        editor.text = "{"  # type: ignore[attr-defined]
-        await press(pilot, "tab", "tab", "enter")
-        assert app.screen.id == "reply-dialog" and client.launched == []
-        editor.text = '{"verdict": "complete", "findings": []}'  # type: ignore[attr-defined]
-        await press(pilot, "tab", "tab", "enter")
-        await until(pilot, lambda: "Launch this run?" in screen_text(app))
-        text = flat(screen_text(app))
-        assert "with another answer of review-1" in text and "inherits no approval" in text
-        assert "It first asks something else at frame 8" in text
-        await press(pilot, "tab", "enter")
-        await until(pilot, lambda: app.current_mode == "runs")
-        (request,) = client.launched
-        assert request.parent_run_id == bundle("complete").run_id
-        answers = [one["reply"] for one in request.options["stubs"] if one.get("step") == "review-1"]
-        assert {"verdict": "complete", "findings": []} in answers
-
-
-async def test_nothing_is_launched_unless_it_is_asked_for(replay_app: MakeApp) -> None:
-    client = FakeClient(running_run())
-    app = replay_app("complete", client=client)
-    async with app.run_test(size=WIDE) as pilot:
-        await press(pilot, "home", *["down"] * 3, "F")
-        assert "Whose answer?" in screen_text(app)
-        await press(pilot, "enter")
-        assert "What if: answer of check-formula" in screen_text(app)
-        await press(pilot, "tab", "tab", "enter")
-        await until(pilot, lambda: "Launch this run?" in screen_text(app))
-        assert "It asks what was recorded" in flat(screen_text(app))
-        await press(pilot, "enter")
-        assert client.launched == []
-        await press(pilot, "home", "F")
-        assert client.launched == [] and len(app.screen_stack) == 1
-
-
-# Size, hostile text
+# Size
 
 
 async def test_everything_is_reached_on_a_small_terminal(replay_app: MakeApp) -> None:
@@ -382,42 +356,6 @@ async def test_everything_is_reached_on_a_small_terminal(replay_app: MakeApp) ->
         seen = set()
         for _ in range(4):
             text = await press(pilot, "tab")
-            seen |= {name for name in ("Frames 8", "checks  32", "In sight", "Frame 6") if name in text}
+            seen |= {name for name in ("Frames 8", "checks  32", "In sight", "Where it ends") if name in text}
             assert max(map(len, text.splitlines())) <= 80
-        assert seen == {"Frames 8", "checks  32", "In sight", "Frame 6"}
-
-
-def _hostile(kind: FrameKind, body: Mapping[str, Any]) -> Any:
-    if kind is FrameKind.RESPONSE:
-        text = {f"{number} {each}": each for number, each in enumerate(_texts())}
-        return {"results": [{**one, "value": {**one["value"], "output": text}} for one in body["results"]]}
-    return body
-
-
-def _texts() -> list[str]:
-    return [each for each in PAYLOADS if each.encode("utf-8", "replace").decode() == each]
-
-
-async def test_hostile_text_of_a_bundle_stays_text(replay_app: MakeApp) -> None:
-    whole = bundle("complete")
-    comments = "\n".join(f"// {each}" for each in _texts() if not set(each) & set("\n\r\u2028\u2029"))
-    given = rewritten(whole, f"{whole.script}\n{comments}", _hostile)
-    record = msgspec.structs.replace(given.record, name="\x1b[2J[bold]x[/]")
-    given = msgspec.structs.replace(given, record=record, notes=tuple(_texts()))
-    app = replay_app(given)
-    async with app.run_test(size=(130, 60)) as pilot:
-        await press(pilot, "home", "down", "down")
-        text = assert_nothing_acts(app)
-        assert inert("\x1b[2J[bold]x[/]") in text
-        await press(pilot, "tab", "end")
-        text = assert_nothing_acts(app)
-        assert "[@click=app.exit]go[/]" in text
-        await press(pilot, "tab", *["down"] * 5, "enter")
-        assert_nothing_acts(app)
-        await press(pilot, "tab", *["pagedown"] * 3)
-        await press(pilot, "escape", "home", "down", "down", "F")
-        await settle(pilot)
-        assert_nothing_acts(app)
-        assert json.dumps(len(app.screen_stack)) == "2"
-        await press(pilot, "escape", "v")
-        assert_nothing_acts(app)
+        assert seen == {"Frames 8", "checks  32", "In sight", "Where it ends"}

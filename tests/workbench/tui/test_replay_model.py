@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from tests.workbench.tui.replay_support import bundle
-from workbench.replaying import Opened, Traveller, read_run, recovery_pieces, verdict_pieces
+from workbench.replaying import Opened, read_run, recovery_pieces, verdict_pieces
+from workbench.travelling import Traveller
 from workflows_core.engine.recovery import Preview, StepAt
 from workflows_core.errors import UsageError
 from workflows_core.journal.frames import FrameKind

@@ -614,7 +614,7 @@ class TestArrivals:
         monkeypatch.setattr(app, "bell", lambda: rung.append(1))
         async with app.run_test(size=SIZE) as pilot:
             await shown(pilot)
-            assert rung == [] and app.notices == type(app.notices)(maxlen=200)
+            assert rung == [] and not app.notices
             client.put(at_checkpoint("wr_new", name="evil \x1b]0;x\x07"))
             await until(pilot, lambda: bool(rung))
             assert "evidence-review of evil ␛]0;x␇ waits for approval" in notices(app)
@@ -646,8 +646,4 @@ class TestArrivals:
             await until(pilot, lambda: bool(written))
             client.remove(RUN)
             await until(pilot, lambda: len(written) == 2)
-        assert written == [
-            "\x1b[22;2t\x1b]2;1 waiting - workbench\x07",
-            "\x1b]2;workbench\x07",
-            "\x1b[23;2t",
-        ]
+        assert written == ["\x1b]2;1 waiting - workbench\x07", "\x1b]2;workbench\x07"]

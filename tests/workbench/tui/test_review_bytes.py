@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workbench.tui.fakes import FakeClient
-from tests.workbench.tui.hostile import PAYLOADS
+from tests.workbench.tui.hostile import PAYLOADS, SAMPLE
 from tests.workbench.tui.review_support import (
     application,
     approved_before,
@@ -226,13 +226,13 @@ MakeApp = Callable[..., WorkbenchApp]
 TALL = (150, 110)
 
 
-def hostile_client() -> FakeClient:
+def hostile_client(payloads: Sequence[str] = SAMPLE) -> FakeClient:
     """Every text of the screen that comes from outside is hostile."""
-    everything = "\n".join(PAYLOADS)
+    everything = "\n".join(payloads)
     body = everything.encode("utf-8", "surrogatepass")
-    exact = artifact(body, "text/\x1b[2Jplain", path="".join(PAYLOADS[:3]), step_id="\x1b[31mevidence")
+    exact = artifact(body, "text/\x1b[2Jplain", path="".join(payloads[:3]), step_id="\x1b[31mevidence")
     document = artifact(
-        json.dumps({text: text for text in PAYLOADS if "\ud800" not in text}, ensure_ascii=False).encode()
+        json.dumps({text: text for text in payloads if not _lone(text)}, ensure_ascii=False).encode()
     )
     loud = "evil \x1b]0;x\x07\u202e[red]"
     old = artifact(everything[::-1].encode("utf-8", "replace"), "text/plain")
@@ -245,19 +245,24 @@ def hostile_client() -> FakeClient:
     )
     pause = at_pause(name=loud)
     script = "".join(
-        f"await agent({{stepId: {json.dumps(text)}, agentRef: 'a', task: 1}});\n" for text in PAYLOADS[:8]
+        f"await agent({{stepId: {json.dumps(text)}, agentRef: 'a', task: 1}});\n" for text in payloads[:8]
     )
     return client_of(
         (at_checkpoint("wr_1", exact, name=loud, script="\n\n" + script), exact),
         (at_checkpoint("wr_2", document, name=loud), document),
-        (at_pause("wr_3", name=loud, log=tuple(LogLine(1, text, 1, 1, 0) for text in PAYLOADS)), None),
-        (unsettled("wr_4", name=loud, steps=tuple(_uncertain(text) for text in PAYLOADS)), None),
+        (at_pause("wr_3", name=loud, log=tuple(LogLine(1, text, 1, 1, 0) for text in payloads)), None),
+        (unsettled("wr_4", name=loud, steps=tuple(_uncertain(text) for text in payloads)), None),
         (
             approved_before(exact=old).__class__(**_fields(approved_before(exact=old), receipts=(decision,))),
             old,
         ),
         (pause, None),
     )
+
+
+def _lone(text: str) -> bool:
+    """Whether a text has no form in UTF-8."""
+    return any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def _fields(view: Any, **changes: Any) -> dict[str, Any]:
@@ -281,7 +286,7 @@ async def test_i13_the_whole_screen_with_hostile_text(make_app: MakeApp) -> None
                 text = assert_nothing_acts(app)
                 subject = detail(app).subject
                 if subject is not None and detail(app).tab == "text" and subject.id.startswith("wr_1"):
-                    assert [p for p in PAYLOADS[:20] if inert(p)[:12] not in text] == []
+                    assert [p for p in SAMPLE[:20] if inert(p)[:12] not in text] == []
                 tabs.add(detail(app).tab)
             await shown(pilot, "down")
         await shown(pilot, "s")
@@ -295,7 +300,7 @@ async def test_i13_the_whole_screen_with_hostile_text(make_app: MakeApp) -> None
         await pilot.pause()
         assert isinstance(app.screen, TextDialog)
         assert_nothing_acts(app)
-        app.screen.field.value = "".join(PAYLOADS)
+        app.screen.field.value = "".join(SAMPLE)
         await pilot.press("tab", "tab", "enter")
         await pilot.pause()
         assert_nothing_acts(app)

@@ -30,6 +30,7 @@ from workbench.tui.screens.review import ReviewScreen
 from workbench.tui.screens.run_dialogs import ReconcileDialog, RecoverDialog, read_output
 from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.choice import Choice
+from workflows_core.engine.evidence import Evidence
 from workflows_core.engine.recovery import Preview, StepAt
 from workflows_core.errors import Incompatible, NotPermitted, UsageError
 from workflows_core.model import RunState, RunView, StepKind, StepStatus, Wait
@@ -374,6 +375,34 @@ async def test_the_output_can_come_from_the_child_run(runs_app: MakeApp) -> None
         assert (request.step_id, request.fetch, request.has_output) == ("formula", True, False)
 
 
+async def test_an_attestation_is_bound_to_what_is_shown_of_the_child_run(runs_app: MakeApp) -> None:
+    client = FakeClient(unsettled())
+    client.known["claims"] = Evidence(
+        hash="abc",
+        step_id="claims",
+        child_run_id="cr_1",
+        status="success",
+        output={"n": 7},
+        has_output=True,
+        output_hash="f" * 64,
+    )
+    app = runs_app(client)
+    async with app.run_test(size=SMALL) as pilot:
+        text = await opened(pilot, ReconcileDialog, "S")
+        assert "The host's record of child run cr_1: success" in text
+        await filled(pilot, 1, "no trace of it")
+        await press(pilot, "tab", "enter")
+        await until(pilot, lambda: app.focused is not None and app.focused.id == "outcome")
+        assert "so it did run" in " ".join((await press(pilot)).split())
+        assert client.reconciled == []
+        text = await press(pilot, "enter", "tab", "enter")
+        assert 'Its output, sha256 fffffff: {"n": 7}' in text, "shown before it is attested"
+        await press(pilot, "shift+tab", "shift+tab", "enter")
+        await until(pilot, lambda: len(client.reconciled) == 1)
+        assert client.reconciled[0].fetch
+        assert client.reconciled[0].evidence_hash == "abc"
+
+
 async def test_without_an_interactive_session_the_refusal_is_shown(runs_app: MakeApp) -> None:
     client = FakeClient(unsettled())
     client.failures["reconcile"] = NotPermitted("a decision needs an interactive session")
@@ -418,7 +447,11 @@ async def test_the_exact_bytes_of_a_capture_go_to_a_new_file(runs_app: MakeApp, 
     app = runs_app(client)
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot)
-        assert "E export" not in last_line(app), "nothing with bytes is under the cursor"
+        await pilot.press("E")
+        await until(
+            pilot, lambda: "Export this run" in screen_text(app)
+        )  # nothing with bytes is under the cursor
+        await press(pilot, "escape")
         text = await press(pilot, "enter", "5")
         assert f"out/report.md text/markdown 11 bytes {exact.version[:7]} of evidence" in text
         await press(pilot, "y")

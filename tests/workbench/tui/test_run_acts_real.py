@@ -67,6 +67,13 @@ async def ask(pilot: Pilot[Any], key: str, dialog: type[Modal[Any]]) -> str:
     return flat(screen_text(pilot.app))
 
 
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press ``keys`` as a person does, who sees what each has done before the next."""
+    for key in keys:
+        await pilot.press(key)
+        await settle(pilot)
+
+
 async def test_a_run_is_watched_to_its_pause_and_resumed(tmp_path: Path) -> None:
     async with application(tmp_path) as (app, pilot):
         client, workspace = app.context.client, app.context.workspace
@@ -111,18 +118,18 @@ async def test_a_killed_run_is_recovered_and_what_nobody_knows_is_put_on_record(
         text = await ask(pilot, "R", RecoverDialog)
         assert "1 reused" in text and "1 uncertain" in text and "two 2:19" in text
         assert (await client.view(run_id)).state is RunState.RECOVERABLE
-        await pilot.press("right", "enter")
+        await press(pilot, "right", "enter")
         text = await seen(pilot, "Find out what became of two")
         assert "! two" in text
 
         text = await ask(pilot, "S", ReconcileDialog)
         assert f"long, {run_id}" in text and "const two = await agent" in text
-        await pilot.press("tab", "tab", "enter", "enter", "tab", "tab", "2", "2", "tab", *"log", "enter")
-        await pilot.press("tab", "enter")
+        await press(pilot, "tab", "tab", "enter", "enter", "tab", "tab", "2", "2", "tab", *"log", "enter")
+        await press(pilot, "tab", "enter")
         await seen(pilot, "R shows what recovering it would do")
         text = await ask(pilot, "R", RecoverDialog)
         assert "2 reused" in text and "1 uncertain" not in text
-        await pilot.press("right", "enter")
+        await press(pilot, "right", "enter")
         await seen(pilot, "The script returned; what it returned is the result.")
         stored = await client.view(run_id)
         assert (stored.state, stored.result) == (RunState.COMPLETED, [1, 22])

@@ -30,12 +30,10 @@ from workbench.tui.widgets.run_list import GROUPS, RunRows, age
 from workbench.tui.widgets.run_rows import (
     JournalRows,
     LogRows,
-    SectionRows,
     SourceRows,
     SourceText,
     after,
     captures_of,
-    evidence_of,
     loudest,
 )
 from workbench.tui.widgets.spans import Line
@@ -278,18 +276,10 @@ def test_a_frame_that_is_not_there_cannot_be_opened() -> None:
     assert len(JournalRows(make_frames(2), {7})) == 2
 
 
-def test_evidence_and_artifacts_exist_only_with_content() -> None:
-    assert evidence_of(completed_run()) == [] == captures_of(completed_run())
-    steps = (
-        make_step("a", evidence={"tokens": 3}),
-        make_step("b", kind=StepKind.CAPTURE, artifact_version="v1"),
-    )
-    run = make_run(steps=steps)
-    assert evidence_of(run) == [("a", {"tokens": 3})]
+def test_artifacts_exist_only_with_content() -> None:
+    assert captures_of(completed_run()) == []
+    run = make_run(steps=(make_step("b", kind=StepKind.CAPTURE, artifact_version="v1"),))
     assert [step.step_id for step in captures_of(run)] == ["b"]
-    rows = SectionRows(evidence_of(run))
-    assert texts(rows) == ["a", "  {", '    "tokens": 3', "  }"]
-    assert rows.copied(0) == rows.copied(2) == ("a", '{\n  "tokens": 3\n}')
 
 
 @pytest.mark.parametrize(
@@ -327,7 +317,7 @@ def test_copied_json_is_the_value(value: Any) -> None:
 def test_the_header_says_state_since_when_last_progress_and_identity() -> None:
     lines = [text(line) for line in header_lines(running_run(), NOW, 76)]
     assert lines[0] == "● running for 10 s · last progress 3 s ago"
-    assert lines[1] == "  It waits for claims; formula waits for a place."
+    assert lines[1] == "  It waits for claims; formula waits for a place. cancel cancels it."
     assert lines[2].startswith("  wr_00000000000000b2 · script ")
     assert lines[3] == "  started 2026-07-01 11:59:50 +0000"
 
@@ -345,7 +335,7 @@ def test_the_header_says_what_a_run_waits_for_and_until_when() -> None:
 def test_a_long_cause_takes_three_lines_at_most() -> None:
     run = make_run(state=RunState.FAILED, cause=Cause("script_error", "word " * 200))
     lines = header_lines(run, NOW, 60)
-    assert len(lines) <= 7
+    assert sum("word" in text(line) for line in lines) == 3
     assert all(cells(text(line)) <= 60 for line in lines)
 
 

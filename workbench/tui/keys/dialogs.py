@@ -31,6 +31,7 @@ DIALOGS: Final = (
     Key("palette.up", "palette", "up", "list_cursor(-1)", "up", "Go up one line while typing"),
     Key("palette.down", "palette", "down", "list_cursor(1)", "down", "Go down one line while typing"),
     Key("compare.dismiss", "compare", "escape", "dismiss_dialog", "back", "Close the comparison", shown=True),
+    Key("compare.copy", "runs.compare", "y", "copy_value", "copy", "Copy both values, whole", shown=True),
     Key("notices.dismiss", "notices", "escape", "dismiss_dialog", "back", "Close the notices", shown=True),
     Key("notices.copy", "notices", "y", "copy_value", "copy", "Copy the notice under the cursor", shown=True),
 )

@@ -16,6 +16,19 @@ HOST: Final = (
         "Load extensions anew, after naming live runs",
         shown=True,
     ),
+    Key(
+        "host.log_in", "host", "I", "log_in", "log in", "Log in with an account and its password", shown=True
+    ),
+    Key("host.log_out", "host", "Q", "log_out", "log out", "End your session in this workspace", shown=True),
+    Key(
+        "host.end",
+        "host.detail",
+        "D",
+        "screen.end_session",
+        "end",
+        "End the session under the cursor",
+        shown=True,
+    ),
     Key("host.show_run", "host.detail", "t", "screen.show_run", "run", "Show the run in Runs", shown=True),
     Key(
         "host.copy",

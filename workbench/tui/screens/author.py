@@ -10,15 +10,11 @@ from textual import on, work
 from textual.binding import BindingType
 from textual.widget import Widget
 
-from workflows_core.errors import WorkflowError
-
 from ... import words
 from ...drafts import LaunchForm, VersionDraft
-from ...scripts import script_name
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..palette import Command
-from ..refresh import Refresher
 from ..widgets.choice import Choice
 from ..widgets.lines import LineList
 from ..widgets.pane import ListPane
@@ -26,11 +22,12 @@ from .author_checks import Checked, Checker, engine_settings
 from .author_dialogs import Picker
 from .author_editors import EditorColumn, OpenFile
 from .author_files import Files
-from .author_forecast import Forecast, Subject, own_names, quota
+from .author_forecast import Forecast
 from .author_launch import LaunchPane, StubChoice
-from .author_launcher import confirm_real, last_run, prepare, send, stub_choices
+from .author_launcher import stub_choices
 from .author_library import Library
 from .author_outside import edit_outside
+from .author_runs import ScriptRuns
 from .author_scripts import ScriptList, ScriptRows
 from .base import Column, WorkbenchScreen
 
@@ -55,8 +52,17 @@ class AuthorScreen(WorkbenchScreen):
         self._files = Files(self, self._column, self._list_scripts)
         self._checker = Checker(self, self.context.workspace, self._check, self._subject, self._checked)
         self._library = Library(self, self._column, self._files)
-        self._runs = Refresher(self, self._read_run, "run")
-        self._forecast = Forecast(self, self._show_facts)
+        self._forecast = Forecast(self, self._column, self._pane, self._library)
+        self._runs = ScriptRuns(
+            self,
+            self._column,
+            self._pane,
+            self._files,
+            self._library,
+            check=self._checked_now,
+            go_to_arguments=self.action_go_arguments,
+            facts_changed=self._forecast.show,
+        )
         yield self._scripts
         yield self._column
         yield self._pane
@@ -175,7 +181,7 @@ class AuthorScreen(WorkbenchScreen):
         checked = await self._checked_now("saved") if file is not None else None
         if file is not None and checked is not None:
             await self._library.save(file, checked.text)
-            self._show_facts()
+            self._forecast.show()
 
     @work(group="ask", exclusive=True, exit_on_error=False)
     async def action_compare(self) -> None:
@@ -189,13 +195,13 @@ class AuthorScreen(WorkbenchScreen):
         await self._pane.fill()
         self._list_scripts()
         file = self.current
-        self._pane.disabled = file is None
+        self._pane.offer(file is not None)
         self._forecast.expected = None
         if file is not None:
             form = self._files.session.forms.get(str(file.path), LaunchForm())
             self._pane.show_form(form, self._stub_choices(file))
-            self._show_facts()
-            self._show_standing()
+            self._forecast.show()
+            self._runs.show_standing()
             self._checker.start()
             self._runs.request()
             self._forecast.request()
@@ -212,7 +218,7 @@ class AuthorScreen(WorkbenchScreen):
             self._list_scripts()
             draft = message.file.draft
             if isinstance(draft, VersionDraft):
-                self._show_facts()
+                self._forecast.show()
                 if draft.dirty and draft.saved is not None:
                     self.workbench.notice(
                         f"What stands here is a working copy now; {draft.label} stays as it is."
@@ -231,7 +237,7 @@ class AuthorScreen(WorkbenchScreen):
         """Script or form changed: a check is due, and a launch would make a new run."""
         if file.repeatable:
             file.repeatable = file.repeated = False
-            self._show_standing()
+            self._runs.show_standing()
             self.refresh_bindings()
         if file is self.current:
             self._checker.soon()
@@ -277,34 +283,10 @@ class AuthorScreen(WorkbenchScreen):
         if file is not None:
             self._column.show_checked(file, checked)
             self._column.mark(file)
-            self._show_facts()
+            self._forecast.show()
             self._forecast.request()
             self._list_scripts()
             self._files.remember()
-
-    def _show_facts(self) -> None:
-        file = self.current
-        if file is None:
-            return
-        try:
-            limits = engine_settings(self.context.workspace).limits
-        except WorkflowError:
-            limits = None  # a check says what is wrong
-        owners = own_names(self.context.workspace.config.auth.mode)
-        self._pane.show_facts(
-            file.checked.bound if file.checked is not None and limits is not None else None,
-            limits.max_calls if limits is not None else 0,
-            version=self._library.standing(file),
-            expected=self._forecast.expected,
-            quota=quota(self.workbench.book.newest, limits, owners) if limits is not None else None,
-        )
-
-    def forecast_subject(self) -> Subject | None:
-        """What a launch of the shown script would be, as far as earlier runs of it can be told by that."""
-        file = self.current
-        if file is None:
-            return None
-        return Subject(script_name(file.draft.path), file.draft.text, self._pane.form.real)
 
     async def _checked_now(self, act: str) -> Checked | None:
         """Check; where there are errors, show them, say that it was not ``act`` and return None."""
@@ -356,6 +338,10 @@ class AuthorScreen(WorkbenchScreen):
         acts[message.name]()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("check", "launch", "save", "save_version", "go_arguments", "show_step", "step"):
+            return self.is_mounted and self.current is not None
+        if action in ("edit_outside", "close_file"):
+            return self.is_mounted and (self._listed() is not None or self.current is not None)
         if action == "run_again":
             return self.is_mounted and self.current is not None and self.current.repeatable
         if action == "compare":
@@ -364,78 +350,28 @@ class AuthorScreen(WorkbenchScreen):
 
     @work(group="launch", exclusive=True, exit_on_error=False)
     async def action_launch(self) -> None:
-        await self._launch(again=False)
+        await self._runs.launch(again=False)
 
     @work(group="launch", exclusive=True, exit_on_error=False)
     async def action_run_again(self) -> None:
-        await self._launch(again=True)
-
-    async def _launch(self, *, again: bool) -> None:
-        """Check, and where nothing stops it, launch; see author_launcher for the request id."""
-        file, read = self.current, self._pane.arguments
-        if file is None:
-            return
-        if read.value is None:
-            self.action_go_arguments()
-            self.workbench.notice(
-                f"Not launched: the arguments are not usable, {read.error}", severity="warning"
-            )
-            return
-        if not await self._library.loaded(file):
-            self._show_facts()
-            return
-        checked = await self._checked_now("launched")
-        if checked is None:
-            return
-        settings = engine_settings(self.context.workspace)
-        form = self._pane.form
-        launch = await prepare(self.context, file.draft, form, checked.text, read.value, settings)
-        if form.real and not await confirm_real(self.app.push_screen_wait, launch, checked.bound):
-            return
-        async with self.busy("launching"):
-            outcome = await send(
-                self.context, self._files.session, launch, again=again, remember=self._files.remember
-            )
-        self.workbench.launched = outcome.run_id
-        file.pinned = (outcome.run_id, self.context.clock())
-        file.repeatable = checked.text == file.editor.text and form == self._pane.form
-        file.repeated = outcome.existing and not again
-        if file.repeated:
-            key = self.workbench.key_label("author.again")
-            self.workbench.notice(f"Nothing has changed since {outcome.run_id}. {key} runs it again.")
-        self._runs.request()
-        self.refresh_bindings()
+        await self._runs.launch(again=True)
 
     def action_show_run(self) -> None:
         """Go to the run in the Runs screen."""
-        file = self.current
-        if file is not None and file.run.view is not None:
-            self.workbench.show_run(file.run.view.run_id)
+        self._runs.show_run()
 
-    # The last run
+    def action_show_step(self) -> None:
+        self._runs.show_step()
 
-    async def _read_run(self) -> None:
-        file = self.current
-        if file is None:
-            return
-        view = await last_run(self.context.client, self.workbench.book.newest, file)
-        self._column.show_run(file, view)
-        if file is self.current:
-            self._show_standing()
-
-    def _show_standing(self) -> None:
-        file = self.current
-        if file is not None:
-            self._pane.show_run(
-                file.run.view, self.context.clock(), repeatable=file.repeatable, repeated=file.repeated
-            )
+    def action_step(self, by: int) -> None:
+        self._runs.go_to_step(by)
 
     def on_runs_changed(self, message: RunsChanged) -> None:
         self._runs.request()
         self._forecast.request()
 
     def on_tick(self, message: Tick) -> None:
-        self._show_standing()
+        self._runs.show_standing()
         self._watch_disk()
 
     @work(group="disk", exclusive=True, exit_on_error=False)
@@ -451,4 +387,5 @@ class AuthorScreen(WorkbenchScreen):
             ("show run", "Go to the script's last run", self.action_show_run, ""),
         )
         for name, tooltip, act, key in acts:
-            yield Command(name, tooltip, act, self.workbench.key_label(f"author.{key}") if key else "")
+            id = f"author.{key}" if key else ""
+            yield Command(name, tooltip, act, self.workbench.key_label(id) if id else "", id=id)

@@ -126,6 +126,9 @@ class CheckProcess:
                 stderr=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
             )
+            if self._closed:  # while it was being started
+                await self._end()
+                raise CheckFailed("checking has ended with the application")
         stdin, stdout = self._child.stdin, self._child.stdout
         assert stdin is not None and stdout is not None
         body = msgspec.json.encode(question)

@@ -48,7 +48,7 @@ class NameDialog(Modal[str | None]):
     @on(Input.Submitted)
     def _accepted(self, message: Input.Submitted) -> None:
         message.stop()
-        self.dismiss(message.value.strip() or None)
+        self.finish(message.value.strip() or None)
 
 
 class Picker(Modal[int | None]):
@@ -70,6 +70,7 @@ class Picker(Modal[int | None]):
 
     def on_mount(self) -> None:
         self.query_one("#frame", Pane).set_title(self._title)
+        self.fit_frame(len(self._list.rows))
         self.query_one(Field).focus()
 
     def moved_list(self) -> LineList:
@@ -88,7 +89,7 @@ class Picker(Modal[int | None]):
     @on(LineList.Selected)
     def _chosen(self, message: LineList.Selected) -> None:
         message.stop()
-        self.dismiss(message.index)
+        self.finish(message.index)
 
 
 def changed_on_disk(name: str) -> Dialog:

@@ -111,13 +111,15 @@ class Files:
 
     async def find(self) -> None:
         """Look again which scripts and stub sets there are."""
-        self.found = await asyncio.to_thread(find_scripts, self._root)
+        async with self._screen.busy("looking for scripts"):
+            self.found = await asyncio.to_thread(find_scripts, self._root)
         self._changed()
 
     async def find_versions(self) -> None:
         """Look again which versions are saved, and load those that are open and could not be loaded before."""
         try:
-            saved = await self._screen.context.client.library()
+            async with self._screen.busy("reading the library"):
+                saved = await self._screen.context.client.library()
         except WorkflowError as error:
             self._screen.workbench.failure(error)
         else:
@@ -144,7 +146,8 @@ class Files:
         if not isinstance(draft, VersionDraft) or draft.saved is not None:
             return
         try:
-            _, script = await self._screen.context.client.definition(draft.name, draft.version)
+            async with self._screen.busy("reading the version"):
+                _, script = await self._screen.context.client.definition(draft.name, draft.version)
             draft.load(script)
         except WorkflowError as error:
             draft.failure = error.message
@@ -158,7 +161,8 @@ class Files:
         if file is not None:
             self._column.show(file)
             return file
-        draft = await asyncio.to_thread(Draft.open, self._root / path)
+        async with self._screen.busy("reading the script"):
+            draft = await asyncio.to_thread(Draft.open, self._root / path)
         return self._column.file_of(path) or await self._column.open(path, draft)
 
     async def new(self) -> OpenFile | None:
@@ -167,7 +171,8 @@ class Files:
         name = await self._screen.app.push_screen_wait(dialog)
         if name is None:
             return None
-        script, _stubs = await asyncio.to_thread(write_starter, self._root, name)
+        async with self._screen.busy("writing the script"):
+            script, _stubs = await asyncio.to_thread(write_starter, self._root, name)
         await self.find()
         return await self.open(script.relative_to(self._root))
 
@@ -188,14 +193,16 @@ class Files:
         if isinstance(file.draft, VersionDraft):
             return await self._save_as(file, file.draft)
         try:
-            await asyncio.to_thread(file.draft.save)
+            async with self._screen.busy("saving"):
+                await asyncio.to_thread(file.draft.save)
         except Conflict:
             answer = await self._screen.app.push_screen_wait(ask.changed_on_disk(str(file.path)))
             if answer == "reload":
                 await self._reload(file)
             if answer != "replace":
                 return False
-            await asyncio.to_thread(file.draft.save, overwrite=True)
+            async with self._screen.busy("saving"):
+                await asyncio.to_thread(file.draft.save, overwrite=True)
         self._settled(file)
         self.remember()
         return True
@@ -213,7 +220,8 @@ class Files:
         if name is None:
             return False
         path = Path(script_file(name))
-        file.draft = await asyncio.to_thread(draft.save_as, self._root / path)
+        async with self._screen.busy("saving"):
+            file.draft = await asyncio.to_thread(draft.save_as, self._root / path)
         self.session.forms[str(path)] = self.session.forms.get(str(file.path), LaunchForm())
         file.path = path
         await self.find()

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from workflows_core.errors import Deleted, NotFound
+from workflows_core.errors import Deleted, NotFound, WorkflowError
 from workflows_core.limits import Limits
 from workflows_core.model import ACTIVE, RunState, RunSummary, RunView, StepKind
 
+from ...scripts import script_name
 from ..refresh import Refresher
 from ..widgets.lines import Span
+from .author_checks import engine_settings
 
 if TYPE_CHECKING:
     from ...client import Client
-    from .author import AuthorScreen
+    from .author_editors import EditorColumn
+    from .author_launch import LaunchPane
+    from .author_library import Library
+    from .base import WorkbenchScreen
 
 #: Runs whose recorded times are looked at, and how many summaries are searched for them.
 RUNS: Final = 5
@@ -81,11 +86,15 @@ async def expected(client: Client, runs: Sequence[RunSummary], subject: Subject)
 
 
 class Forecast:
-    """Keeps ``expected`` for what the screen would launch, and calls ``changed`` after each reading."""
+    """Says in the launch pane what a launch of the shown script would be; ``request`` reads what is recorded."""
 
-    def __init__(self, screen: AuthorScreen, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, screen: WorkbenchScreen, column: EditorColumn, pane: LaunchPane, library: Library
+    ) -> None:
         self._screen = screen
-        self._changed = changed
+        self._column = column
+        self._pane = pane
+        self._library = library
         self._refresher = Refresher(screen, self._read, "forecast")
         #: Microseconds; None: not known.
         self.expected: int | None = None
@@ -94,14 +103,42 @@ class Forecast:
         """Something was completed, or something else is to be launched."""
         self._refresher.request()
 
+    @property
+    def _subject(self) -> Subject | None:
+        """What a launch would be, as far as earlier runs of it can be told by that."""
+        file = self._column.current
+        if file is None:
+            return None
+        return Subject(script_name(file.draft.path), file.draft.text, self._pane.form.real)
+
     async def _read(self) -> None:
-        subject = self._screen.forecast_subject()
+        subject = self._subject
         if subject is None:
             return
-        found = await expected(self._screen.context.client, self._screen.workbench.book.newest, subject)
-        if subject == self._screen.forecast_subject():
+        screen = self._screen
+        found = await expected(screen.context.client, screen.workbench.book.newest, subject)
+        if subject == self._subject:
             self.expected = found
-            self._changed()
+            self.show()
+
+    def show(self) -> None:
+        """Show what is known: version, bound on calls, expected time, quota."""
+        file, context = self._column.current, self._screen.context
+        if file is None:
+            return
+        try:
+            limits = engine_settings(context.workspace).limits
+        except WorkflowError:
+            limits = None  # a check says what is wrong
+        owners = own_names(context.workspace.config.auth.mode)
+        active = self._screen.workbench.book.newest
+        self._pane.show_facts(
+            file.checked.bound if file.checked is not None and limits is not None else None,
+            limits.max_calls if limits is not None else 0,
+            version=self._library.standing(file),
+            expected=self.expected,
+            quota=quota(active, limits, owners) if limits is not None else None,
+        )
 
 
 def quota(runs: Iterable[RunSummary], limits: Limits, owners: Collection[str]) -> Span:

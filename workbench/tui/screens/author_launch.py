@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual import on
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widget import Widget
@@ -74,6 +75,20 @@ class LaunchPane(Pane):
                 self._editor = editor
                 self._filled()
 
+    def compose(self) -> ComposeResult:
+        yield TextBlock(id="no-launch")
+
+    def on_mount(self) -> None:
+        self.query_one("#no-launch", TextBlock).show(
+            Span("A script that is open is launched from here.", "quiet")
+        )
+
+    def offer(self, launchable: bool) -> None:
+        """Show what a launch needs; without a script there is nothing to launch, which is said."""
+        for child in self.children:
+            child.display = launchable != (child.id == "no-launch")
+        self.disabled = not launchable
+
     def _parts(self, editor: ArgumentsEditor) -> Iterable[Widget]:
         yield TextBlock(id="arguments-title")
         yield editor
@@ -103,6 +118,7 @@ class LaunchPane(Pane):
         self.query_one("#arguments-title", TextBlock).show(Span("Arguments (JSON)", "quiet"))
         self._show_arguments()
         self.show_run(None, 0)
+        self.offer(False)
 
     # What the form holds
 

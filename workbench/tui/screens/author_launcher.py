@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from workflows_core.errors import Deleted, NotFound
 from workflows_core.limits import EngineConfig
 
-from ... import words
 from ...drafts import AuthorSession, Draft, LaunchForm, VersionDraft, launch_key
+from ...real_launch import bound_in_words
 from ...scripts import script_name, stubs_beside
 from ..context import AppContext
 from .author_launch import StubChoice
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from workflows_core.model import RunSummary, RunView
 
     from ...client import Client
+    from ...host.config import WorkbenchConfig
     from .author_editors import OpenFile
 
 
@@ -132,14 +133,16 @@ async def prepare(
 
 
 async def confirm_real(
-    ask: Callable[[Dialog], Awaitable[str | None]], launch: Launch, bound: tuple[int, bool] | None
+    ask: Callable[[Dialog], Awaitable[str | None]],
+    launch: Launch,
+    bound: tuple[int, bool] | None,
+    config: WorkbenchConfig,
 ) -> bool:
     """Ask before real Agents are called, with the bound on calls and what is known of their cost."""
     ceiling = launch.settings.limits.max_calls
     calls = ceiling if bound is None or bound[1] else min(bound[0], ceiling)
     text = (
-        f"{launch.name}\n\nUp to {words.count(calls, 'call')} to real Agents "
-        f"({', '.join(launch.settings.agents)}). What a call costs is not known here: no limit on money holds. "
+        f"{launch.name}\n\n{bound_in_words(config, launch.settings.agents, calls)} "
         "What an Agent does outside this workspace cannot be undone."
     )
     answers = [Answer("keep", "Do not launch"), Answer("launch", "Launch", danger=True)]

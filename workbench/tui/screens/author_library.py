@@ -75,7 +75,8 @@ class Library:
         if name is None:
             return
         known = set(map(version_path, self._files.versions))
-        saved = await self._screen.context.client.save(name, text)
+        async with self._screen.busy("saving the version"):
+            saved = await self._screen.context.client.save(name, text)
         label = version_label(saved.name, saved.version)
         was = version_path(saved) in known
         self._screen.workbench.notice(f"{label} was saved before." if was else f"{label} is saved.")

@@ -27,6 +27,10 @@ _FIRST_SHOWN: Final = (
 _RANK: Final = {status: rank for rank, status in enumerate(_FIRST_SHOWN)}
 
 
+def _need(step: StepView) -> int:
+    return _RANK[step.status]
+
+
 def rows_now(then: Sequence[str], now: Sequence[str]) -> Mapping[int, int]:
     """Which row of ``now`` each row of ``then`` has become, rows from 0; changed lines have none."""
     shorter = min(len(then), len(now))
@@ -75,7 +79,23 @@ class MarkedRun:
         """The marks for a working copy ``text``; the rows are worked out again only where a text changed."""
         if self.view is None:
             return {}
-        if self._mapped != (self.view.script, text):
-            self._rows = rows_now(self.view.script.split("\n"), text.split("\n"))
-            self._mapped = (self.view.script, text)
-        return run_marks(self.view, self._rows, unicode=unicode)
+        return run_marks(self.view, self._rows_of(self.view, text), unicode=unicode)
+
+    def steps_at(self, row: int, text: str) -> list[StepView]:
+        """The steps that are called in ``row``, from 0, or in the nearest row above it that calls any.
+
+        The one that most needs a look comes first.
+        """
+        if self.view is None:
+            return []
+        rows = self._rows_of(self.view, text)
+        placed = [(rows.get(step.line - 1), step) for step in self.view.steps if step.line is not None]
+        above = [at for at, _step in placed if at is not None and at <= row]
+        nearest = max(above, default=None)
+        return sorted((step for at, step in placed if at == nearest and at is not None), key=_need)
+
+    def _rows_of(self, view: RunView, text: str) -> Mapping[int, int]:
+        if self._mapped != (view.script, text):
+            self._rows = rows_now(view.script.split("\n"), text.split("\n"))
+            self._mapped = (view.script, text)
+        return self._rows

@@ -8,12 +8,12 @@ come back when the focus goes there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from textual import events, on
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
@@ -57,6 +57,8 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
     COLUMNS: ClassVar[tuple[Column, ...]] = ()
     #: The id of the column that stays longest when the terminal is narrow, and that escape leads to.
     MAIN: ClassVar[str] = ""
+    #: Whether the next start finds filter and cursor of the screen's list again; not where it shows something else.
+    KEEPS: ClassVar[bool] = True
     AUTO_FOCUS = ""
     BINDINGS = keymap.bindings("screen")
     DEFAULT_CSS = """
@@ -114,6 +116,8 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._refresher = Refresher(self, self.refresh_all, "refresh")
         self._painted = False
+        self._kept: dict[str, Any] | None = None
+        self._lasting: dict[object, str] = {}
 
     def on_mount(self) -> None:
         self.query_one(TopLine).show(self.workbench.standing)
@@ -121,6 +125,9 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
             for widget in self.query("Pane"):
                 widget.add_class("-ascii")
         self.fold()
+        found = self.context.settings.session.get(f"screen.{self.NAME}")
+        self._kept = found if isinstance(found, dict) else {}
+        self.take_back(self._kept)
         if self.focused is None and (home := self.home()) is not None:
             home.focus()
 
@@ -146,7 +153,36 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
         """Some runs changed. A screen that shows runs overrides this."""
 
     def on_tick(self, message: Tick) -> None:
-        """A second has passed. A screen that shows relative times overrides this."""
+        """A second has passed. Handlers of this name in subclasses are called besides this one."""
+        self.keep()
+
+    def on_screen_suspend(self) -> None:
+        self.keep()
+
+    # What the next start finds again
+
+    def kept(self) -> dict[str, Any]:
+        """JSON values of this screen that outlive the application. A subclass adds its own."""
+        pane = list_pane_of(self.home()) if self.KEEPS else None
+        return {} if pane is None else dict(pane.kept())
+
+    def take_back(self, kept: Mapping[str, Any]) -> None:
+        """Show again what ``kept`` gave, as far as it is still there. The values may be anything."""
+        pane = list_pane_of(self.home()) if self.KEEPS else None
+        if pane is not None:
+            pane.take_back(kept)
+
+    def keep(self) -> None:
+        """Write down what changed. A disk that refuses is no reason to disturb anybody."""
+        if self._kept is None or (now := self.kept()) == self._kept:
+            return
+        self._kept = now
+        self.context.settings.session.set(f"screen.{self.NAME}", now)
+        self._save()
+
+    @work(group="keep", exit_on_error=False)
+    async def _save(self) -> None:
+        await asyncio.to_thread(self.context.settings.session.try_save)
 
     # Folding
 
@@ -236,16 +272,23 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
 
     @asynccontextmanager
     async def busy(self, what: str) -> AsyncIterator[None]:
-        """Show ``what`` (``reading the run``) in the bottom line while the block lasts over half a second."""
-        line = self.query_one(KeyLine)
-        timer = asyncio.get_running_loop().call_later(
-            BUSY_SECONDS, line.show_busy, what + ("…" if self.unicode else "...")
-        )
+        """Show ``what`` (``reading the run``) in the bottom line while the block lasts over half a second.
+
+        Of several that last, the one that began last is shown.
+        """
+        line, mark = self.query_one(KeyLine), object()
+
+        def show() -> None:
+            self._lasting[mark] = what + ("…" if self.unicode else "...")
+            line.show_busy(self._lasting[mark])
+
+        timer = asyncio.get_running_loop().call_later(BUSY_SECONDS, show)
         try:
             yield
         finally:
             timer.cancel()
-            line.show_busy("")
+            self._lasting.pop(mark, None)
+            line.show_busy(next(reversed(self._lasting.values()), ""))
 
 
 def _closed_field(widget: Widget) -> bool:

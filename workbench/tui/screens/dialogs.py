@@ -50,6 +50,12 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
             here = chain.index(self.focused) if self.focused in chain else 0
             chain[(here + by) % len(chain)].focus()
 
+    def fit_frame(self, rows: int) -> None:
+        """Make the frame no higher than a field above ``rows`` lines of a list needs."""
+        frame = self.query_one("#frame", Pane)
+        if rows + 3 < self.size.height * 88 // 100:
+            frame.styles.height = rows + 3
+
     def finish(self, result: Result | None) -> None:
         """Close with ``result``. A key that comes while the dialog is already closing does nothing."""
         if self.is_current:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -14,6 +15,7 @@ from workflows_core.errors import WorkflowError
 from ... import words
 from ...hostview import HostReader, HostView
 from ...inert import inert
+from ...login import own_name
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -44,6 +46,8 @@ class HostScreen(WorkbenchScreen):
     def __init__(self) -> None:
         super().__init__()
         self._view: HostView | None = None
+        #: The account that this person is logged in with.
+        self._account: str | None = None
         self._ask = False
         self._stale = False
         self._seconds = 0
@@ -52,7 +56,7 @@ class HostScreen(WorkbenchScreen):
     def compose_columns(self) -> Iterable[Widget]:
         self._reader = HostReader(self.context.client, self.context.workspace, self.context.clock)
         self._sections = ListPane("Host", lines=LineList(filterable=False), counted=False, id="sections")
-        self._detail = HostDetail(unicode=self.unicode, id="section")
+        self._detail = HostDetail(key=self.workbench.key_label, unicode=self.unicode, id="section")
         yield self._sections
         yield self._detail
 
@@ -85,6 +89,7 @@ class HostScreen(WorkbenchScreen):
             "asking the owner" if ask and not self.context.client.owner else "reading the host"
         ):
             self._view = await self._reader.read(self.workbench.book.newest, ask=ask)
+            self._account = await asyncio.to_thread(self.context.client.account)
         self._fill()
 
     def _fill(self) -> None:
@@ -129,6 +134,10 @@ class HostScreen(WorkbenchScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "reload":
             return self.is_mounted and self._detail.section == "extensions" and self._owned()
+        if action in ("log_in", "log_out"):
+            return self.is_mounted and self._accounts() and (action == "log_in" or self._logged_in())
+        if action == "end_session":
+            return self.is_mounted and self._session() is not None
         if action in ("copy_value", "show_run"):
             block = self._detail.current() if self.is_mounted and self._detail.has_focus_within else None
             return block is not None and bool(block.value if action == "copy_value" else block.run_id)
@@ -136,6 +145,19 @@ class HostScreen(WorkbenchScreen):
 
     def _owned(self) -> bool:
         return self._view is not None and self._view.owner_pid is not None
+
+    def _accounts(self) -> bool:
+        return self.context.workspace.config.auth.mode == "password"
+
+    def _logged_in(self) -> bool:
+        return self._account is not None
+
+    def _session(self) -> str | None:
+        """The log-in under the cursor, where it can be ended."""
+        block = self._detail.current() if self._detail.has_focus_within else None
+        if block is None or self._detail.section != "sessions" or not self._accounts():
+            return None
+        return block.id if block.id.startswith("password:") else None
 
     def action_section_at(self, number: int) -> None:
         """Go to the section with this number, from 1."""
@@ -146,16 +168,63 @@ class HostScreen(WorkbenchScreen):
         """Copy the whole value of the block under the cursor."""
         copied = copied_from(self._detail.list)
         if copied is not None:
-            what, value = copied
-            self.app.copy_to_clipboard(value)
-            size = words.kib(len(value.encode("utf-8", "replace")))
-            self.workbench.notice(f"{what} ({size})", title="Copied")
+            self.workbench.copy(*copied)
 
     def action_show_run(self) -> None:
         """Show the workflow run of the event or of the assembly under the cursor."""
         block = self._detail.current()
         if block is not None and block.run_id is not None:
             self.workbench.show_run(block.run_id)
+
+    @work(group="account", exclusive=True, exit_on_error=False)
+    async def action_log_in(self) -> None:
+        """Ask for account and password until they are right, or the person goes back."""
+        from .host_log_in import LogInDialog
+
+        dialog = LogInDialog(own_name(), self.context.client.log_in, unicode=self.unicode)
+        name = await self.app.push_screen_wait(dialog)
+        if name is not None:
+            self.workbench.notice(f"{name} is logged in.", title="Log in")
+            self._identity_changed()
+
+    @work(group="account", exclusive=True, exit_on_error=False)
+    async def action_log_out(self) -> None:
+        text = (
+            f"{inert(self._account or '')}\n\nThe session ends here and in every terminal. "
+            "Live runs that it launched start no further Agent."
+        )
+        answers = [Answer("stay", "Stay logged in"), Answer("leave", "Log out")]
+        if await self.app.push_screen_wait(Dialog("Log out?", text, answers)) != "leave":
+            return
+        async with self.busy("logging out"):
+            name = await self.context.client.log_out()
+        self.workbench.notice(f"{name} is logged out." if name else "Nobody was logged in.", title="Log out")
+        self._identity_changed()
+
+    @work(group="account", exclusive=True, exit_on_error=False)
+    async def action_end_session(self) -> None:
+        session_id = self._session()
+        if session_id is None:
+            return
+        found = (
+            next(each for each in self._view.sessions if each.session_id == session_id)
+            if self._view
+            else None
+        )
+        who = "" if found is None else f"{inert(found.user_id)}, {inert(found.description)}\n"
+        text = f"{who}{inert(session_id)}\n\nIt cannot act again. Live runs that it launched start no further Agent."
+        answers = [Answer("keep", "Leave it"), Answer("end", "End the session", danger=True)]
+        if await self.app.push_screen_wait(Dialog("End this session?", text, answers)) != "end":
+            return
+        async with self.busy("ending the session"):
+            await self.context.client.end_session(session_id)
+        self.workbench.notice(f"{session_id} has ended.", title="Sessions")
+        self._identity_changed()
+
+    def _identity_changed(self) -> None:
+        self.workbench.identity_changed()
+        self._ask = True
+        self._reading.request()
 
     @work(group="act", exit_on_error=False)
     async def action_reload(self) -> None:

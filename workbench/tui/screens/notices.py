@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 from textual.widget import Widget
 
 from ... import words
+from ...noticebook import Notice
 from .. import keymap
 from ..widgets.lines import Line, LineList, Span, TextRows, wrap
 from .dialogs import Modal
 
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """What was said: ``at`` in microseconds, ``severity`` information, warning or error."""
-
-    at: int
-    title: str
-    message: str
-    severity: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.title}: {self.message}" if self.title else self.message
+if TYPE_CHECKING:
+    from ..app import WorkbenchApp
 
 
 _TONES = {"error": "bad", "warning": "waiting", "information": "strong"}
 
 
 class NoticesScreen(Modal[None]):
-    """The notices of this session. ``now`` in microseconds since the epoch."""
+    """The latest notices, of earlier sessions too. ``now`` in microseconds since the epoch."""
 
     BINDINGS = keymap.bindings("notices")
     TITLE = "Notices"
@@ -41,7 +31,7 @@ class NoticesScreen(Modal[None]):
         self._notices = tuple(reversed(notices))
         self._now = now
         self._owners: list[int] = []
-        self._list = LineList(empty="Nothing was reported in this session.", opens=False)
+        self._list = LineList(empty="Nothing was reported yet.", opens=False)
 
     def content(self) -> Iterable[Widget]:
         yield self._list
@@ -60,7 +50,7 @@ class NoticesScreen(Modal[None]):
         """Copy the notice under the cursor, as one line."""
         index = self._list.current_index
         if index is not None and self._owners[index] >= 0:
-            self.app.copy_to_clipboard(self._notices[self._owners[index]].text)
+            cast("WorkbenchApp", self.app).copy("the notice", self._notices[self._owners[index]].text)
 
     def _lay_out(self) -> None:
         width = max(20, self._list.size.width - 2)

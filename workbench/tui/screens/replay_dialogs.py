@@ -1,4 +1,4 @@
-"""What the Replay screen asks and shows in front: one line of text, a reply to edit, and a divergence."""
+"""What the Replay screen shows and asks in front: a divergence, and a recorded answer to edit."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from ..widgets.replay_rows import shown
 from .author_compare import SIDE_BY_SIDE, below_each_other, beside_each_other, compare
 from .dialogs import Modal
 
-#: Cells of one value of a difference.
-_DIFFERENCE: Final = 600
+#: Lines of one value of a difference; it stands whole further down.
+_DIFFERENCE: Final = 3
+_MISSING: Final = {"$type": "missing"}
 
 
 class DivergenceScreen(Modal[None]):
@@ -37,12 +38,8 @@ class DivergenceScreen(Modal[None]):
 
     def __init__(self, found: Divergence, source: str) -> None:
         super().__init__(id="divergence")
-        self._found = found
-        lines = source.split("\n")
-        number = found.line
-        self._source = lines[number - 1] if number is not None and 1 <= number <= len(lines) else None
-        self._pairs = compare(*(_text(side) for side in (found.recorded, found.now)))
-        self._list = LineList(opens=False)
+        self._sides = Sides(found, source)
+        self._list = LineList(opens=False, filterable=False)
 
     def content(self) -> Iterable[Widget]:
         yield self._list
@@ -54,14 +51,28 @@ class DivergenceScreen(Modal[None]):
         self._list.focus()
 
     def on_resize(self) -> None:
-        width = self.size.width - 4
+        self._list.set_rows(self._sides.rows(self.size.width - 4))
+
+
+class Sides:
+    """A divergence as lines: recorded and now, side by side where there is room."""
+
+    def __init__(self, found: Divergence, source: str) -> None:
+        self._found = found
+        lines = source.split("\n")
+        number = found.line
+        self._source = lines[number - 1] if number is not None and 1 <= number <= len(lines) else None
+        self._pairs = compare(*(_text(side) for side in (found.recorded, found.now)))
+
+    def rows(self, width: int) -> TextRows:
+        """The lines for ``width`` cells."""
         wide = width >= SIDE_BY_SIDE
         lines = [
             *self._head(width),
             *(beside_each_other(self._pairs, width) if wide else below_each_other(self._pairs)),
         ]
         longest = max(sum(len(inert(span.text)) for span in line) for line in lines)
-        self._list.set_rows(TextRows(lines, 0 if wide else longest))
+        return TextRows(lines, 0 if wide else longest)
 
     def _head(self, width: int) -> list[Line]:
         found = self._found
@@ -74,17 +85,33 @@ class DivergenceScreen(Modal[None]):
         ]
         if self._source is not None:
             lines.append((Span(f"{found.line:>4}  ", "quiet"), Span(self._source.replace("\t", "    "))))
-        lines.append(())
         half = max(12, (width - 3) // 2)
+        lines += [(), *_beside(f"recorded  {_said(found.recorded)}", f"now  {_said(found.now)}", half), ()]
+        if not _alike(found.recorded, found.now):
+            return lines
         for one in found.differences:
             lines.append((Span(one.path or "the whole", "accent"),))
-            for row in _beside(
-                f"recorded  {shown(one.recorded, _DIFFERENCE)[0]}",
-                f"now  {shown(one.now, _DIFFERENCE)[0]}",
-                half,
-            ):
-                lines.append(row)
+            left, right = (shown(side, _DIFFERENCE * half * 4 // 5)[0] for side in (one.recorded, one.now))
+            lines += [(Span("  "), *row) for row in _beside(left, right, half - 2)[:_DIFFERENCE]]
         return [*lines, ()]
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """Whether both sides are requests, or both ends, so that their parts can be compared one by one."""
+    return isinstance(left, dict) and isinstance(right, dict) and ("calls" in left) is ("calls" in right)
+
+
+def _said(side: Any) -> str:
+    """What the script does on one side, in words."""
+    if not isinstance(side, dict) or side == _MISSING:
+        return "nothing"
+    calls = side.get("calls")
+    if isinstance(calls, list):
+        names = [str(call.get("step_id", call.get("op", "?"))) for call in calls if isinstance(call, dict)]
+        return f"asks {', '.join(names)}"
+    if "by" not in side:
+        return "the script cannot run"
+    return "it ends with its result" if side.get("ok") is True else "it ends with an error"
 
 
 def _beside(left: str, right: str, half: int) -> list[Line]:
@@ -97,11 +124,14 @@ def _beside(left: str, right: str, half: int) -> list[Line]:
 
 
 def _text(value: Any) -> str:
-    return "nothing" if value is None or value == {"$type": "missing"} else "\n".join(pretty(value))
+    return "nothing" if value is None or value == _MISSING else "\n".join(pretty(value))
 
 
 class ReplyDialog(Modal[tuple[Any] | None]):
-    """Edits the recorded answer of one call, as JSON. The result is a tuple of the new answer, or None."""
+    """Edits the recorded answer of one call, as JSON. The result is a tuple of the new answer, or None.
+
+    ``text`` is what stands there at first instead of the recorded answer.
+    """
 
     BINDINGS = keymap.bindings("dialog")
     DEFAULT_CSS = """
@@ -111,19 +141,28 @@ class ReplyDialog(Modal[tuple[Any] | None]):
     ReplyDialog #answers { height: 1; }
     """
 
-    def __init__(self, step: str, frame: int, reply: Any, *, unicode: bool = True) -> None:
+    def __init__(
+        self, step: str, frame: int, reply: Any, *, text: str | None = None, unicode: bool = True
+    ) -> None:
         super().__init__(id="reply-dialog")
         self._step = step
-        text = (
-            f"What if {inert(step)} had answered something else? Recorded answers are used again where the script "
-            "asks the same; what it asks beyond is answered by the run's stub set. Nothing of the run changes."
+        told = (
+            f"What if {inert(step)} had answered something else? The script is replayed on it up to the first "
+            "difference. Nothing of the run changes."
         )
-        self._told = Static(text, id="told", markup=False)
+        self._told = Static(told, id="told", markup=False)
         self._editor = ArgumentsEditor(
-            json.dumps(reply, ensure_ascii=False, indent=2), unicode=unicode, id="reply"
+            json.dumps(reply, ensure_ascii=False, indent=2) if text is None else text,
+            unicode=unicode,
+            id="reply",
         )
         self._problem = Static("", id="problem", markup=False)
         self._frame_number = frame
+
+    @property
+    def text(self) -> str:
+        """What stands in the editor, whatever the result."""
+        return self._editor.text
 
     def content(self) -> Iterable[Widget]:
         yield self._told

@@ -11,7 +11,8 @@ from textual.worker import Worker
 from workflows_core.errors import UsageError
 from workflows_core.journal.debugger import Debugger
 
-from ...replaying import Act, Opened, Seen, Traveller
+from ...replaying import Opened
+from ...travelling import Act, Seen, Traveller
 
 if TYPE_CHECKING:
     from .base import WorkbenchScreen
@@ -103,3 +104,8 @@ async def to_the_end(debugger: Debugger) -> None:
 
 async def stay(debugger: Debugger) -> None:
     """Look again where one stands."""
+
+
+async def afresh(debugger: Debugger) -> None:
+    """Look again where one stands, without what expressions may have changed there."""
+    await debugger.afresh()

@@ -1,75 +1,210 @@
-"""What if a recorded answer had been another one: edit it, say where the run would differ, launch a new run."""
+"""What if: another recorded answer or another script, where it first differs, and the new run beside its parent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from workflows_core.errors import WorkflowError
+from workflows_core.script.check import calls_bound, check_script
 
 from ... import words
+from ...comparing import compare
+from ...continuing import How, agreed_only
 from ...forking import Fork, prepare_fork
-from ...replaying import Opened
+from ...inert import inert
+from ...replaying import Given, Opened
+from ..widgets.pane import Pane
 from .author_dialogs import Picker
-from .dialogs import Answer, Dialog
 from .replay_dialogs import ReplyDialog
+from .replay_difference import FirstDifference, real_calls
+from .replay_edit import ScriptDialog
+from .run_compare import RunCompareScreen
 
 if TYPE_CHECKING:
-    from .base import WorkbenchScreen
+    from workflows_core.model import RunView
+
+    from .replay import ReplayScreen
 
 
-def answers_at(opened: Opened, number: int) -> list[tuple[str, Any]]:
-    """Steps with a recorded answer of an Agent that frame ``number`` holds or asks for, each with its output."""
-    steps = opened.view.steps if opened.view is not None else ()
-    return [
-        (step.step_id, step.output)
-        for step in steps
-        if step.agent_ref is not None
-        and step.response_frame is not None
-        and number in (step.request_frame, step.response_frame)
-    ]
+class Subject(NamedTuple):
+    """What is to be another one: the answer of ``step``, recorded in frame ``frame``; without a step, the script."""
+
+    step: str | None = None
+    frame: int = 0
+    output: Any = None
 
 
-async def what_if(screen: WorkbenchScreen, opened: Opened, number: int) -> None:
-    """Ask for another answer, then whether to launch. To be run in a worker of ``screen``."""
-    app, answers = screen.workbench, answers_at(opened, number)
-    which: int | None = 0
-    if len(answers) > 1:
-        choices = [(step, f"asked or answered in frame {number}") for step, _ in answers]
-        which = await app.push_screen_wait(Picker("Whose answer?", choices))
-    if which is None or not answers:
-        return
-    step, output = answers[which]
-    given = await app.push_screen_wait(ReplyDialog(step, number, output, unicode=screen.unicode))
-    if given is None:
-        return
-    async with screen.busy("replaying to the first difference"):
-        fork = await prepare_fork(opened.bundle, at=number, step=step, reply=given[0])
-    answer = await app.push_screen_wait(
-        Dialog(
-            "Launch this run?",
-            forked(opened, step, fork),
-            [Answer("keep", "Do not launch"), Answer("launch", "Launch")],
-        )
-    )
-    if answer != "launch":
-        return
-    async with screen.busy("launching"):
-        outcome = await screen.context.client.launch(fork.request)
-    app.notice(outcome.run_id, title="Launched")
-    app.show_run(outcome.run_id)
+def subjects(opened: Opened, number: int | None) -> list[tuple[Subject, str]]:
+    """What can be another one, each with a remark: answers of the frame ``number``, the script, all other answers."""
+    here: list[tuple[Subject, str]] = []
+    elsewhere: list[tuple[Subject, str]] = []
+    for step in opened.view.steps if opened.view is not None else ():
+        if step.agent_ref is None or step.response_frame is None:
+            continue
+        subject = Subject(step.step_id, step.response_frame, step.output)
+        if number in (step.request_frame, step.response_frame):
+            here.append((subject, f"answered in frame {step.response_frame}"))
+        else:
+            elsewhere.append((subject, f"answered in frame {step.response_frame}"))
+    return [*here, (Subject(), "edit it, and replay it on the recorded answers"), *elsewhere]
 
 
-def forked(opened: Opened, step: str, fork: Fork) -> str:
-    """What launching would do."""
-    found = fork.verdict.divergence
-    if found is None:
-        differs = "It asks what was recorded, as far as that goes."
-    else:
-        where = words.place(found.line, found.column)
-        differs = f"It first asks something else at frame {found.frame}{f', {where}' if where else ''}."
-    return "\n\n".join(
-        [
-            f"{opened.name} with another answer of {step}. {differs}",
-            "A new run is launched on stubs: recorded answers where it asks the same, the run's stub set for the "
-            f"rest. It names {opened.bundle.run_id} as its parent and inherits no approval.",
-            *fork.notes,
+class WhatIf:
+    """One what-if, asked step by step; ``number`` is the frame under the cursor. Run ``ask`` in a worker."""
+
+    def __init__(self, screen: ReplayScreen, opened: Opened, number: int | None) -> None:
+        self._screen = screen
+        self._opened = opened
+        self._number = number
+
+    async def ask(self) -> None:
+        """From the choice of what to edit to the new run beside its parent, or nowhere."""
+        subject = await self._choose()
+        while subject is not None:
+            edit = await self._edit(subject)
+            if edit is None:
+                return
+            async with self._screen.busy("replaying to the first difference"):
+                fork = await prepare_fork(self._opened.bundle, **edit)
+            view = FirstDifference(
+                fork,
+                what=self._what(subject),
+                parent=self._opened.bundle.run_id,
+                refused=await self._refused(fork),
+                no_real=await self._no_real(),
+                script=subject.step is None,
+                unicode=self._screen.unicode,
+            )
+            answer = await self._screen.workbench.push_screen_wait(view)
+            if answer == "edit":
+                continue
+            if answer == "here":
+                self._screen.open(partial(Given, self._opened.bundle, fork.script))
+            elif answer == "launch" and not await self._launch(fork, edit, view.how):
+                continue
+            return
+
+    async def _choose(self) -> Subject | None:
+        found = subjects(self._opened, self._number)
+        choices = [
+            ("the script" if subject.step is None else f"the answer of {subject.step}", remark)
+            for subject, remark in found
         ]
-    )
+        which = await self._screen.workbench.push_screen_wait(_Which("What is to be another one?", choices))
+        return None if which is None else found[which][0]
+
+    def _what(self, subject: Subject) -> str:
+        name = inert(self._opened.name)
+        return (
+            f"{name} with another script"
+            if subject.step is None
+            else f"{name} with another answer of {subject.step}"
+        )
+
+    async def _edit(self, subject: Subject) -> dict[str, Any] | None:
+        """What ``prepare_fork`` is to be given, or None. What was typed is kept for the next time."""
+        app, texts = self._screen.workbench, self._screen.what_if_texts
+        known = texts.get(subject.step)
+        if subject.step is not None:
+            reply = ReplyDialog(
+                subject.step, subject.frame, subject.output, text=known, unicode=self._screen.unicode
+            )
+            given = await app.push_screen_wait(reply)
+            texts[subject.step] = reply.text
+            if given is None:
+                return None
+            edit: dict[str, Any] = {"at": subject.frame, "step": subject.step, "reply": given[0]}
+            return edit | ({"script": self._opened.script} if self._opened.edited else {})
+        dialog = ScriptDialog(
+            self._opened.name,
+            self._opened.script if known is None else known,
+            line=self._screen.panes.line,
+            max_calls=self._opened.bundle.record.limits.max_calls,
+            unicode=self._screen.unicode,
+        )
+        script = await app.push_screen_wait(dialog)
+        texts[None] = dialog.text
+        return None if script is None else {"script": script}
+
+    async def _refused(self, fork: Fork) -> str | None:
+        """Why this workspace would not launch the script, or None."""
+        workspace = self._screen.context.workspace
+        problems = await check_script(
+            fork.script,
+            agents=workspace.allowed_agents,
+            max_calls=workspace.max_calls,
+            args=self._opened.bundle.args,
+        )
+        first = next((one for one in problems if one.severity == "error"), None)
+        return None if first is None else f"{words.place(first.line, first.column)}  {first.message}"
+
+    async def _no_real(self) -> str | None:
+        """Why no Agent can be called for real here, or None."""
+        try:
+            await asyncio.to_thread(self._screen.context.workspace.options, real=True)
+        except WorkflowError as error:
+            return str(error)
+        return None
+
+    async def _launch(self, fork: Fork, edit: dict[str, Any], how: How) -> bool:
+        """Launch and show the run beside its parent; False where the person thinks again."""
+        screen, app, opened = self._screen, self._screen.workbench, self._opened
+        request = fork.request
+        if how == "real":
+            calls, open_ended = calls_bound(fork.script)
+            ceiling = screen.context.workspace.max_calls
+            asked = real_calls(opened, ceiling if open_ended else min(calls, ceiling))
+            if await app.push_screen_wait(asked) != "launch":
+                return False
+            request = (await prepare_fork(opened.bundle, real=True, **edit)).request
+        elif how == "stubs":
+            request = agreed_only(fork, opened.bundle)
+        async with screen.busy("launching"):
+            outcome = await screen.context.client.launch(request)
+        app.notice(outcome.run_id, title="Launched")
+        app.show_run(outcome.run_id)
+        if opened.view is not None:
+            app.push_screen(BesideParent(opened.view, outcome.run_id))
+        return True
+
+
+class _Which(Picker):
+    """The picker, as high as its few choices."""
+
+    def __init__(self, title: str, choices: Sequence[tuple[str, str]]) -> None:
+        super().__init__(title, choices)
+        self._height = len(choices) + 4
+
+    def on_mount(self) -> None:
+        frame = self.query_one("#frame", Pane)
+        frame.styles.max_width, frame.styles.height, frame.styles.max_height = 80, self._height, "88%"
+
+
+class BesideParent(RunCompareScreen):
+    """Two runs step by step. A side that is a view, such as one from a file, stays as it is; a run id is read."""
+
+    def __init__(self, first: RunView | str, second: RunView | str) -> None:
+        self._sides = (first, second)
+        super().__init__(*(side if isinstance(side, str) else side.run_id for side in self._sides))
+
+    async def _read(self) -> None:
+        client = self.workbench.context.client
+        try:
+            first, second = [
+                await client.view(side) if isinstance(side, str) else side for side in self._sides
+            ]
+        except WorkflowError as error:
+            self._list.set_empty(f"{error.title}.\n{error}")
+            return
+        self._found = await asyncio.to_thread(compare, first, second)
+        self._fill()
+
+
+async def compare_with_parent(screen: ReplayScreen, opened: Opened) -> None:
+    """The run beside the one that it names as its parent, where the workspace has that."""
+    parent = opened.bundle.record.parent_run_id
+    if parent is not None and opened.view is not None:
+        screen.workbench.push_screen(BesideParent(parent, opened.view))

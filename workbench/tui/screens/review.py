@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -14,7 +14,7 @@ from workflows_core.errors import WorkflowError
 from workflows_core.model import RunView
 
 from ... import words
-from ...review import Act, Decided, Waiting, consumers, decided, inbox, last_approved
+from ...review import Act, Decided, Waiting, consumers, decided, last_approved
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -22,7 +22,7 @@ from ..widgets.choice import Choice
 from ..widgets.lines import LineList
 from ..widgets.pane import ListPane
 from ..widgets.review_detail import ReviewDetail, Subject
-from ..widgets.review_rows import DecidedRows, InboxRows
+from ..widgets.review_rows import DecidedRows, InboxRows, look
 from ..widgets.run_detail import copied_from
 from .base import Column
 from .dialogs import Answer, Dialog
@@ -56,8 +56,9 @@ class ReviewScreen(OutsideActs):
         self._past = False
         self._selected: str | None = None
         self._read: str | None = None
-        self._waiting: list[Waiting] = []
+        self._waiting: Sequence[Waiting] = []
         self._decided: list[Decided] = []
+        self._look: tuple[object, ...] = ()
         self._views: dict[str, tuple[int, RunView]] = {}
         self._reader = Refresher(self, self._read_selected, "run")
         self._receipts = Refresher(self, self._read_decided, "runs")
@@ -100,14 +101,17 @@ class ReviewScreen(OutsideActs):
 
     def _fill(self) -> None:
         now = self.context.clock()
-        self._waiting = inbox(self.workbench.book.newest)
-        self._inbox.rename("Decided" if self._past else "Waiting")
+        self._waiting = self.workbench.book.waiting
         self._inbox.list.set_empty(self._empty())
-        self._inbox.set_rows(
+        rows = (
             DecidedRows(self._decided, now, self.unicode)
             if self._past
             else InboxRows(self._waiting, now, self.unicode)
         )
+        if look(rows) != self._look:
+            self._look = look(rows)
+            self._inbox.rename("Decided" if self._past else "Waiting")
+            self._inbox.set_rows(rows)
         if self._inbox.list.current_id != self._selected:
             self._select(self._inbox.list.current_id)
         self.offer()
@@ -266,12 +270,12 @@ class ReviewScreen(OutsideActs):
                 progress is not None
                 and progress.outside is not None
                 and not progress.stated
-                and not progress.coverage.complete
+                and not progress.in_full
             )
         if action == "resume":
             return item is not None and item.act is Act.RESUME and not refused
         if action == "unseen":
-            return progress is not None and not progress.coverage.complete
+            return progress is not None and not progress.in_full
         return True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -303,10 +307,7 @@ class ReviewScreen(OutsideActs):
         """Copy the whole value under the cursor: a run's id, or the output."""
         copied = copied_from(self._detail.output if self._detail.has_focus_within else self._inbox.list)
         if copied is not None:
-            what, value = copied
-            self.app.copy_to_clipboard(value)
-            size = words.kib(len(value.encode("utf-8", "replace")))
-            self.workbench.notice(f"{what} ({size})", title="Copied")
+            self.workbench.copy(*copied)
 
     @work(group="act", exit_on_error=False)
     async def action_approve(self) -> None:

@@ -13,11 +13,11 @@ from textual.widgets import Input, Static
 
 from workflows_core.engine.waits import REASON_LENGTH
 from workflows_core.model import Artifact
-from workflows_core.script.steps import StepSite
 
 from ... import words
+from ...checkpoints import NextStep
 from ...inert import inert
-from ...review import Progress
+from ...review import Progress, told
 from ...review_copies import suggested_name
 from .. import keymap
 from ..widgets.choice import Choice
@@ -25,9 +25,6 @@ from ..widgets.lines import LineList, Span, TextRows, wrap
 from ..widgets.pane import Field, Pane
 from ..widgets.review_detail import Subject
 from .dialogs import Answer, Modal
-
-#: Steps that a dialog names; more are counted.
-_NAMED_STEPS = 6
 
 
 class TextDialog(Modal[str | None]):
@@ -140,7 +137,7 @@ def object_of(subject: Subject, progress: Progress) -> str:
     """What is decided, exactly: step, run, bytes, hash, and how they were shown."""
     artifact, item = subject.artifact, subject.item
     assert artifact is not None and item is not None
-    shown = "shown in full" if progress.coverage.complete else f"{progress.coverage.percent} % shown here"
+    shown = "shown in full" if progress.in_full else f"{progress.percent} % shown here"
     if progress.outside is not None and progress.stated:
         shown += f", {progress.outside.value}"
     return (
@@ -150,14 +147,14 @@ def object_of(subject: Subject, progress: Progress) -> str:
     )
 
 
-def approving(subject: Subject, progress: Progress, next_steps: Sequence[StepSite]) -> str:
+def approving(subject: Subject, progress: Progress, next_steps: Sequence[NextStep]) -> str:
     """What approving does, for its dialog. The text is inert."""
     item = subject.item
     assert item is not None
     recovers = "Its owner is gone, so the run is recovered first. " if item.retained else ""
     return (
         f"{object_of(subject, progress)}\n\n{recovers}The run goes on with exactly these bytes. "
-        f"{next_sentence(next_steps)}\n\nThe decision cannot be changed or taken back."
+        f"{told(next_steps)}\n\nThe decision cannot be changed or taken back."
     )
 
 
@@ -167,15 +164,3 @@ def rejecting(subject: Subject, progress: Progress) -> str:
         f"{object_of(subject, progress)}\n\nThe run ends failed, with your reason as its cause. "
         "Nothing behind the checkpoint is called.\n\nThe decision cannot be changed or taken back."
     )
-
-
-def next_sentence(steps: Sequence[StepSite]) -> str:
-    """``Next in the script: report (agent, line 3).``"""
-    if not steps:
-        return "The script names no later step."
-    named = ", ".join(
-        f"{inert(site.step_id)} ({'' if site.kind == 'agent' else f'{site.kind}, '}line {site.line})"
-        for site in steps[:_NAMED_STEPS]
-    )
-    more = f" and {len(steps) - _NAMED_STEPS} more" if len(steps) > _NAMED_STEPS else ""
-    return f"Next in the script: {named}{more}."

@@ -71,7 +71,7 @@ class OutsideActs(WorkbenchScreen):
     def _left(self, subject: Subject, how: Outside, copy: Copy, title: str) -> None:
         """The exact bytes are outside; where they were not shown in full here, it can be stated that they were seen."""
         message = f"{copy.path}\nSHA-256 {copy.sha256}"
-        if subject.progress is not None and not subject.progress.coverage.complete:
+        if subject.progress is not None and not subject.progress.in_full:
             subject.progress.outside, subject.progress.stated = how, False
             self._made[subject.id] = copy
             message += f"\nRead it, then {self.workbench.key_label('review.viewed')} states that you have."

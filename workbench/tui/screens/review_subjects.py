@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from workflows_core.errors import NotFound, StoreFailed
 from workflows_core.model import Artifact, RunState, RunView, StepKind
-from workflows_core.script.steps import StepSite
 
 from ... import words
 from ...inert import inert
-from ...review import Act, Decided, Progress, Waiting, consumers, digest, step_of
+from ...review import Act, Decided, Progress, Waiting, consumers, digest, step_of, told
 from ..widgets.bytes_view import LARGE
 from ..widgets.json_bytes import JsonTokens
 from ..widgets.lines import Line, Span, wrap
@@ -109,7 +108,7 @@ class Subjects:
             if artifact is not None:
                 parts += _wrapped(self._content(artifact), "quiet", width, "  ")
             if item.act in (Act.DECIDE, Act.RESUME):
-                parts += _wrapped(_next(next_steps), "quiet", width, "  ")
+                parts += _wrapped(told(next_steps), "quiet", width, "  ")
             if refused := item.refused(now):
                 parts += _wrapped(refused, "bad", width, "  ")
             elif item.retained:
@@ -180,16 +179,6 @@ class Subjects:
                 "Runs shows the run with what can be done.",
             ]
         )
-
-
-def _next(steps: list[StepSite]) -> str:
-    if not steps:
-        return "next in the script: no later step"
-    named = ", ".join(
-        f"{inert(site.step_id)} ({'' if site.kind == 'agent' else f'{site.kind}, '}line {site.line})"
-        for site in steps[:5]
-    )
-    return f"next in the script: {named}" + (f" and {len(steps) - 5} more" if len(steps) > 5 else "")
 
 
 def _wrapped(text: str, tone: str, width: int, indent: str = "") -> list[Line]:

@@ -14,7 +14,8 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from workflows_core import jsontext, limits
-from workflows_core.engine.reconciliation import ReconcileRequest
+from workflows_core.engine.evidence import Evidence
+from workflows_core.engine.reconciliation import ReconcileRequest, check_evidence
 from workflows_core.engine.waits import REASON_LENGTH
 from workflows_core.errors import UsageError, WorkflowError
 from workflows_core.model import RunView, StepView
@@ -128,7 +129,8 @@ _SOURCES: Final = ("typed below", "from the child run")
 class ReconcileDialog(Modal[ReconcileRequest | None]):
     """What became of one step: outcome, output where it succeeded, and how the person knows.
 
-    Nothing is chosen beforehand and the focus starts on leaving it uncertain. ``who`` is the acting session,
+    Nothing is chosen beforehand and the focus starts on leaving it uncertain. ``known`` is what the host has on
+    record, which the attestation is bound to, ``who`` is the acting session,
     ``folder`` what a relative ``@FILE`` of the output is relative to. The result is the request to put on record.
     """
 
@@ -143,11 +145,20 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
     """
 
     def __init__(
-        self, view: RunView, step: StepView, *, who: str, now: int, folder: Path, unicode: bool = True
+        self,
+        view: RunView,
+        step: StepView,
+        known: Evidence,
+        *,
+        who: str,
+        now: int,
+        folder: Path,
+        unicode: bool = True,
     ) -> None:
         super().__init__()
         self._view = view
         self._step = step
+        self._known = known
         self._who = who
         self._now = now
         self._folder = folder
@@ -219,6 +230,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
         ]
         if step.error is not None:
             lines += _said(step.error.message, width, "bad")
+        lines += _said(words.on_record(self._known), width)
         if call:
             place = f"{words.place(step.line, step.column)}  "
             lines.append((Span(place, "quiet"), Span(fit(call, max(1, width - len(place))), "quiet")))
@@ -264,6 +276,8 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
             "succeeded": "The script is given this output as the step's result, with the badge attested.",
             "failed": "The script is given an error with your reason; unless it catches that, the run fails.",
         }[self.outcome]
+        if self._fetch:
+            effect = f"{words.output_on_record(self._known)} {effect}"
         left = [step for step in acts.unsettled(self._view) if step.step_id != self._step.step_id]
         if left:
             then = f"{words.count(len(left), 'step stays', 'steps stay')} unsettled."
@@ -285,7 +299,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
     def _answered(self, message: Choice.Pressed) -> None:
         message.stop()
         if message.name == "leave":
-            self.dismiss(None)
+            self.finish(None)
         else:
             self._record()
 
@@ -307,17 +321,22 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
         if not reason or len(reason) > REASON_LENGTH:
             self._refuse(f"A record needs a reason of at most {REASON_LENGTH:,} characters.", self._reason)
             return
-        self.dismiss(
-            ReconcileRequest(
-                run_id=self._view.run_id,
-                step_id=self._step.step_id,
-                outcome=outcome,
-                reason=reason,
-                output=output,
-                has_output=typed,
-                fetch=self._fetch,
-            )
+        request = ReconcileRequest(
+            run_id=self._view.run_id,
+            step_id=self._step.step_id,
+            outcome=outcome,
+            reason=reason,
+            output=output,
+            has_output=typed,
+            fetch=self._fetch,
+            evidence_hash=self._known.hash,
         )
+        try:
+            check_evidence(request, self._known)
+        except WorkflowError as error:
+            self._refuse(_sentence(str(error)), self._outcome)
+            return
+        self.finish(request)
 
     def _refuse(self, problem: str, where: Widget) -> None:
         self._problem.show(Span(problem))

@@ -1,21 +1,18 @@
-"""The Runs screen: all runs on the left, one of them in full on the right, and what can be done with it."""
+"""The Runs screen: all runs on the left, one of them in full on the right, or several of them watched at once."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from textual import events, on, work
+from textual import events, on
+from textual.containers import Vertical
 from textual.widget import Widget
 
 from workflows_core.errors import WorkflowError
-from workflows_core.model import DELETABLE, RunState, RunSummary, RunView, StepView
+from workflows_core.model import RunSummary, RunView, StepView
 
-from ... import acts, words
-from ...inert import inert
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -23,8 +20,9 @@ from ..widgets.lines import LineList
 from ..widgets.pane import ListPane
 from ..widgets.run_detail import RunDetail, copied_from
 from ..widgets.run_list import GROUPS, RunRows
-from .base import Column, WorkbenchScreen
-from .dialogs import Answer, Dialog
+from ..widgets.run_watch import WatchPane, watched
+from .base import Column
+from .run_acts import RunActs
 
 #: Seconds for which another run's details may stand while the selected run is read.
 PATIENCE: Final = 0.1
@@ -36,7 +34,7 @@ class RunList(LineList):
     BINDINGS = keymap.bindings("runs.list")
 
 
-class RunsScreen(WorkbenchScreen):
+class RunsScreen(RunActs):
     """F3. A run under the cursor is read when the cursor rests on it, and again whenever it changes."""
 
     NAME = "runs"
@@ -50,8 +48,10 @@ class RunsScreen(WorkbenchScreen):
         self._group = 0
         self._selected: str | None = None
         self._wanted: str | None = None
+        self._wanted_step: tuple[str, str, int] | None = None
+        self._marked: dict[str, None] = {}
         self._reader = Refresher(self, self._read_selected, "run")
-        self._previewing = False
+        self._watcher = Refresher(self, self._read_watched, "run")
 
     def compose_columns(self) -> Iterable[Widget]:
         self._runs = ListPane(GROUPS[0][0], lines=RunList(), id="runs")
@@ -59,10 +59,12 @@ class RunsScreen(WorkbenchScreen):
             self.context.clock,
             key=lambda act: self.workbench.key_label(f"runs.{act}"),
             unicode=self.unicode,
-            id="run",
+            id="detail",
         )
+        self._watch = WatchPane(self.context.clock, unicode=self.unicode, id="watch")
+        self._watch.display = False
         yield self._runs
-        yield self._detail
+        yield Vertical(self._detail, self._watch, id="run")
 
     def home(self) -> Widget | None:
         return self._runs.list
@@ -70,15 +72,26 @@ class RunsScreen(WorkbenchScreen):
     async def refresh_all(self) -> None:
         self._fill()
         self._reader.request()
+        self._watcher.request()
+
+    def kept(self) -> dict[str, Any]:
+        return super().kept() | ({"group": GROUPS[self._group][0]} if self._group else {})
+
+    def take_back(self, kept: Mapping[str, Any]) -> None:
+        super().take_back(kept)
+        names = [name for name, _states in GROUPS]
+        self._group = names.index(kept["group"]) if kept.get("group") in names else 0
 
     # What is shown
 
-    def show_run(self, run_id: str) -> None:
-        """Put the cursor on ``run_id``, out of any filter, once it is listed."""
+    def show_run(self, run_id: str, step: tuple[str, int] | None = None) -> None:
+        """Put the cursor on ``run_id``, out of any filter, once it is listed; and on a step of it, once it is read."""
         self._group = 0
+        self._wanted_step = None if step is None else (run_id, *step)
         self._runs.clear_filter()
         self._wanted = run_id
         self._fill()
+        self._reader.request()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         launched, self.workbench.launched = self.workbench.launched, None
@@ -89,11 +102,15 @@ class RunsScreen(WorkbenchScreen):
         self._fill()
         if not message.run_ids or self._selected in message.run_ids:
             self._reader.request()
+        if self._watching and self._watch.concerns(message.run_ids):
+            self._watcher.request()
 
     def on_tick(self, message: Tick) -> None:
         if self.is_current:
             self._fill()
             self._detail.tick()
+            if self._watching:
+                self._watch.tick()
 
     def _fill(self) -> None:
         name, states = GROUPS[self._group]
@@ -103,13 +120,18 @@ class RunsScreen(WorkbenchScreen):
             if states is None
             else [run for run in book.newest if run.state in states or run.run_id == self._selected]
         )
+        for run_id in [run_id for run_id in self._marked if book.loaded and book.get(run_id) is None]:
+            del self._marked[run_id]
         self._runs.rename(name)
+        self._runs.border_subtitle = f"{len(self._marked):,} marked" if self._marked else None
         self._runs.list.set_empty(self._empty())
-        self._runs.set_rows(RunRows(runs, self.context.clock(), unicode=self.unicode))
+        self._runs.set_rows(RunRows(runs, self.context.clock(), marked=self._marked, unicode=self.unicode))
         if self._wanted is not None and self._runs.list.go_to(self._wanted):
             self._wanted = None
         if self._runs.list.current_id != self._selected:
             self._select(self._runs.list.current_id)
+        if self._watching:
+            self._watch.show_runs(watched(book.newest, self._marked), marked=bool(self._marked))
         self.refresh_bindings()
 
     def _empty(self) -> str:
@@ -131,13 +153,24 @@ class RunsScreen(WorkbenchScreen):
         self._select(message.row_id)
 
     @on(LineList.Highlighted, "#run LineList")
-    def _another_step(self, message: LineList.Highlighted) -> None:
+    def _another_row(self, message: LineList.Highlighted) -> None:
         message.stop()
         self.refresh_bindings()
 
     @on(LineList.Selected, "#runs LineList")
     def _opened(self, message: LineList.Selected) -> None:
         message.stop()
+        self._show_details()
+
+    @on(RunDetail.TabShown)
+    def _tab_shown(self, message: RunDetail.TabShown) -> None:
+        message.stop()
+        self.refresh_bindings()
+        if message.name == "evidence":
+            self._reader.request()
+
+    def _show_details(self) -> None:
+        self._watch.display, self._detail.display = False, True
         self.reveal("run")
         self._detail.list.focus()
 
@@ -157,49 +190,106 @@ class RunsScreen(WorkbenchScreen):
             self._detail.announce(self._run())
 
     def _run(self) -> RunSummary | None:
-        """The run under the cursor, as the book has it."""
+        """The run under the cursor of the list, as the book has it."""
         return None if self._selected is None else self.workbench.book.get(self._selected)
 
     async def _read_selected(self) -> None:
         run_id = self._selected
         if run_id is None:
             return
+        client = self.context.client
         try:
             async with self.busy("reading the run"):
-                view = await self.context.client.view(run_id)
+                view = await client.view(run_id)
+                attestations = await client.attestations(run_id)
         except WorkflowError as error:
             if run_id == self._selected:
                 self._detail.announce(self._run())
                 self._detail.fail(f"{error.title}.\n{error}")
             return
-        if run_id == self._selected:
-            self._detail.show(view)
+        if run_id != self._selected:
+            return
+        self._detail.show(view, attestations)
+        if self._wanted_step is not None and self._wanted_step[0] == run_id:
+            _, step_id, attempt = self._wanted_step
+            self._wanted_step = None
+            self.reveal("run")
+            self._detail.go_to_step(step_id, attempt)
+        self.refresh_bindings()
+        if self._detail.tab == "evidence":
+            try:
+                async with self.busy("reading the assemblies"):
+                    compared, problem = await client.assemblies(view), ""
+            except WorkflowError as error:
+                compared, problem = {}, f"{error.title}. {error}"
+            if run_id == self._selected:
+                self._detail.show_assemblies(compared, problem)
+
+    # Watching several runs
+
+    @property
+    def marked(self) -> Collection[str]:
+        return self._marked
+
+    @property
+    def _watching(self) -> bool:
+        return self._watch.display
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor, or take its mark away."""
+        run_id = self._runs.list.current_id
+        if run_id is not None:
+            if run_id in self._marked:
+                del self._marked[run_id]
+            else:
+                self._marked[run_id] = None
+            self._fill()
+            self._watcher.request()
+
+    def action_watch(self) -> None:
+        """Watch the marked runs, or all live ones, in place of the details; the same key gives these back."""
+        if self._watching:
+            self._show_details()
+            return
+        self._detail.display, self._watch.display = False, True
+        self._fill()
+        self.reveal("run")
+        self._watch.list.focus()
+        self._watcher.request()
+
+    async def _read_watched(self) -> None:
+        if self._watching:
+            await self._watch.read(self.context.client)
             self.refresh_bindings()
+
+    @on(LineList.Selected, "#watch LineList")
+    def _watched_opened(self, message: LineList.Selected) -> None:
+        message.stop()
+        self.show_run(message.row_id.partition("\n")[0])
+        self._show_details()
 
     # Acts
 
+    def acting_run(self) -> RunSummary | None:
+        if self._watching and self._watch.has_focus_within:
+            run_id = self._watch.run_id
+            return None if run_id is None else self.workbench.book.get(run_id)
+        return self._run()
+
+    def acting_view(self) -> RunView | None:
+        if self._watching and self._watch.has_focus_within:
+            return self._watch.view
+        view = self._detail.view
+        return view if view is not None and view.run_id == self._selected else None
+
+    def acting_step(self) -> StepView | None:
+        if self._watching and self._watch.has_focus_within:
+            return self._watch.step
+        return self._detail.step if self._detail.has_focus_within else None
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        run = self._run() if self.is_mounted else None
-        now = self.context.clock()
-        if action == "resume":
-            return run is not None and acts.open_wait(run, "pause", now) is not None
-        if action == "review":
-            there = "review" in dict(self.workbench.screen_titles)
-            return there and run is not None and acts.open_wait(run, "checkpoint", now) is not None
-        if action == "replay":
-            return run is not None and "replay" in dict(self.workbench.screen_titles)
-        if action == "recover":
-            return run is not None and acts.may_recover(run)
-        if action == "reconcile":
-            return run is not None and self._unsettled() is not None
-        if action == "export":
-            return run is not None and self._exportable() is not None
-        if action == "cancel":
-            return run is not None and acts.may_cancel(run)
-        if action == "delete":
-            return run is not None and run.state in DELETABLE
-        if action == "copy_value":
-            return run is not None
+        if action in ("copy_value", "watch", "mark"):
+            return self.is_mounted and len(self.workbench.book.newest) > 0
         if action == "next_group":
             return len(self.workbench.book.newest) > 0
         return super().check_action(action, parameters)
@@ -211,160 +301,12 @@ class RunsScreen(WorkbenchScreen):
         self._fill()
 
     def action_tab_at(self, number: int) -> None:
-        self._detail.go_to_tab_at(number)
+        if not self._watching:
+            self._detail.go_to_tab_at(number)
 
     def action_copy_value(self) -> None:
         """Copy the whole value under the cursor: a run's id, an output, a frame, the script."""
-        focused = self._detail.list if self._detail.has_focus_within else self._runs.list
-        copied = copied_from(focused)
+        panes = [pane for pane in (self._detail, self._watch) if pane.has_focus_within]
+        copied = copied_from(panes[0].list if panes else self._runs.list)
         if copied is not None:
-            what, value = copied
-            self.app.copy_to_clipboard(value)
-            size = words.kib(len(value.encode("utf-8", "replace")))
-            self.workbench.notice(f"{what} ({size})", title="Copied")
-
-    def _view(self) -> RunView | None:
-        """The run under the cursor with its steps, once it was read."""
-        view = self._detail.view
-        return view if view is not None and view.run_id == self._selected else None
-
-    @work(group="act", exit_on_error=False)
-    async def action_resume(self) -> None:
-        run = self._run()
-        wait = None if run is None else acts.open_wait(run, "pause", self.context.clock())
-        if run is None or wait is None:
-            return
-        async with self.busy("resuming"):
-            outcome = await self.context.client.resume(run.run_id, wait.step_id, wait.attempt)
-        self.workbench.notice(outcome.message, title="Resume")
-
-    def action_replay(self) -> None:
-        if self._selected is not None:
-            self.workbench.show_run(self._selected, on="replay")
-
-    def action_review(self) -> None:
-        if self._selected is not None:
-            self.workbench.show_run(self._selected, on="review")
-
-    @work(group="act", exit_on_error=False)
-    async def action_recover(self) -> None:
-        """Say what recovering would do, ask, and do it."""
-        from .run_dialogs import RecoverDialog
-
-        run = self._run()
-        if run is None or self._previewing:
-            return
-        self._previewing = True
-        try:
-            async with self.busy("looking at what recovering would do"):
-                preview = await self.context.client.preview(run.run_id)
-                view = await self.context.client.view(run.run_id)
-        finally:
-            self._previewing = False
-        answer = await self.app.push_screen_wait(RecoverDialog(view, preview, self.context.clock()))
-        if answer == "cancel":
-            await self._cancel(run)
-        if answer != "recover":
-            return
-        async with self.busy("recovering"):
-            outcome = await self.context.client.recover(run.run_id)
-        self.workbench.notice(outcome.message, title="Recover")
-
-    def _unsettled(self) -> StepView | None:
-        """The unsettled step under the cursor of the details, else the first one of the run."""
-        view = self._view()
-        steps = acts.unsettled(view) if view is not None else []
-        return next((step for step in steps if step == self._detail.step), steps[0] if steps else None)
-
-    @work(group="act", exit_on_error=False)
-    async def action_reconcile(self) -> None:
-        """Ask what became of the step, and put the answer on record."""
-        from .run_dialogs import ReconcileDialog
-
-        view, step = self._view(), self._unsettled()
-        if view is None or step is None:
-            return
-        client = self.context.client
-        dialog = ReconcileDialog(
-            view,
-            step,
-            who=client.identity(),
-            now=self.context.clock(),
-            folder=self.context.workspace.root,
-            unicode=self.unicode,
-        )
-        request = await self.app.push_screen_wait(dialog)
-        if request is None:
-            return
-        async with self.busy("putting it on record"):
-            outcome = await client.reconcile(request)
-        self.workbench.notice(outcome.message, title="Reconcile")
-
-    def _exportable(self) -> StepView | None:
-        """The step under the cursor of the details, where it has bytes."""
-        step = self._detail.step if self._detail.has_focus_within and self._view() is not None else None
-        return step if step is not None and step.artifact_version is not None else None
-
-    @work(group="act", exit_on_error=False)
-    async def action_export(self) -> None:
-        """Write the exact bytes of the step under the cursor to a new file."""
-        from ...review_copies import export
-        from .review_dialogs import export_dialog
-
-        view, step = self._view(), self._exportable()
-        if view is None or step is None:
-            return
-        root = self.context.workspace.root
-        async with self.busy("reading the bytes"):
-            artifact = await self.context.client.artifact(view.run_id, step.step_id)
-        name = await self.app.push_screen_wait(export_dialog(artifact, root))
-        if name is not None:
-            target = root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
-            copy = await asyncio.to_thread(export, artifact, target)
-            self.workbench.notice(f"{copy.path}\nSHA-256 {copy.sha256}", title="Exported")
-
-    @work(group="act", exit_on_error=False)
-    async def action_cancel(self) -> None:
-        run = self._run()
-        if run is not None:
-            await self._cancel(run)
-
-    async def _cancel(self, run: RunSummary) -> None:
-        unsettled = run.state is RunState.NEEDS_RECONCILIATION
-        text = (
-            f"{named(run)}\n\n"
-            + (
-                "The cancel is recorded; the run ends once its uncertain steps are settled. "
-                if unsettled
-                else ""
-            )
-            + "Its children are interrupted and observed until they end. What they have done "
-            "so far is not undone. A cancelled run cannot go on."
-        )
-        answers = [Answer("keep", "Let it run"), Answer("cancel", "Cancel the run", danger=True)]
-        if await self.app.push_screen_wait(Dialog("Cancel this run?", text, answers)) != "cancel":
-            return
-        async with self.busy("cancelling"):
-            outcome = await self.context.client.cancel(run.run_id)
-        self.workbench.notice(outcome.message, title="Cancel")
-
-    @work(group="act", exit_on_error=False)
-    async def action_delete(self) -> None:
-        run = self._run()
-        if run is None:
-            return
-        text = (
-            f"{named(run)}\n\nThe run, its journal and its result are deleted. That cannot be undone. "
-            "Its request id stays reserved, so that a late retry is refused."
-        )
-        answers = [Answer("keep", "Keep it"), Answer("delete", "Delete the run", danger=True)]
-        if await self.app.push_screen_wait(Dialog("Delete this run?", text, answers)) != "delete":
-            return
-        async with self.busy("deleting"):
-            outcome = await self.context.client.delete(run.run_id)
-        self.workbench.notice(outcome.message, title="Delete")
-
-
-def named(run: RunSummary) -> str:
-    """A run in a dialog: name, state, id. The text is inert."""
-    return f"{inert(run.name) or 'unnamed'}, {words.run_mark(run.state).word}\n{run.run_id}"
+            self.workbench.copy(*copied)

@@ -213,9 +213,16 @@ class KeyLine(LineBar):
                 [Span(self._label(row.id).split(" ")[0], "key"), Span(f" {row.verb}", "quiet"), Span("   ")]
             )
         # The last of them leads to all the others, so it is never the one that does not fit.
-        last = items.pop() if items else []
+        last = items.pop() if "app.keys" in seen else self._all_keys()
         for item in items:
             if total(spans) + total(item) + total(last) <= room + 3:
                 spans += item
         spans += last
         return [*spans, Span(" " * max(0, room - total(spans))), *busy]
+
+    def _all_keys(self) -> list[Span]:
+        """Where the short key for help is typed, as in a text field, the one that is not."""
+        active = self.screen.active_bindings.values()
+        if any(each.binding.id == "app.help" and each.enabled for each in active):
+            return [Span(self._label("app.help"), "key"), Span(" all keys", "quiet"), Span("   ")]
+        return []

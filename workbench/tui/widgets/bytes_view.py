@@ -8,14 +8,14 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 from textual.message import Message
-from textual.widgets._toast import Toast
 
 from .. import keymap
 from ..refresh import Refresher
 from .bars import LineBar
 from .byte_rows import ByteRows, HexBytes, MarkdownBytes, TextBytes
 from .json_bytes import JsonBytes, JsonTokens
-from .lines import LineList, Rows, Span
+from .lines import Rows, Span
+from .picture_list import PictureList
 
 #: Larger outputs are laid out in another thread.
 LARGE: Final = 64 * 1024
@@ -28,7 +28,7 @@ _LAYOUTS: Final[dict[str, type[ByteRows]]] = {
 }
 
 
-class BytesView(LineList):
+class BytesView(PictureList):
     """Exact bytes in one of their renderings, or other rows.
 
     A row counts as shown when it has stood in the viewport for ``STOOD`` seconds while this screen was in
@@ -183,8 +183,9 @@ class BytesView(LineList):
 
     def _look(self) -> None:
         """Note which rows are in the viewport; those that were there the last time too have stood."""
+        self.look_at_pages()
         rows = self.bytes_shown
-        if rows is None or not self._in_front() or not LEAST <= rows.cells == self.text_width:
+        if rows is None or not self.in_front() or not LEAST <= rows.cells == self.text_width:
             self._standing = None
             return
         top = round(self.scroll_y)
@@ -198,20 +199,6 @@ class BytesView(LineList):
         spans = [rows.span(index) for index in sorted(before[1] & now)]
         if spans:
             self.post_message(self.Stood(self, rows.data, spans, rows.NAME))
-
-    def _covered(self) -> set[int]:
-        """The lines of the viewport that a notice lies over at the moment."""
-        lines: set[int] = set()
-        for toast in self.screen.query(Toast):
-            over = toast.region.intersection(self.region)
-            lines.update(range(over.y - self.region.y, over.bottom - self.region.y))
-        return lines
-
-    def _in_front(self) -> bool:
-        """Whether a person can see the whole viewport."""
-        if not self.is_attached or self.app.screen is not self.screen or not self.display:
-            return False
-        return self._height > 0 and self.screen.region.contains_region(self.region)
 
 
 class CoverageBar(LineBar):

@@ -24,7 +24,7 @@ from textual.strip import Strip
 from textual.widgets import TextArea
 
 from .editor_document import EditorDocument, FlatDocument, FlatNavigator, Replaced
-from .editor_highlight import Highlights, editor_theme, grammar
+from .editor_highlight import Highlights, editor_theme, grammar, theme_name
 from .editor_keys import EDITOR_BINDINGS
 from .editor_marks import TONES, LineMarks, Mark, ProblemMark
 from .editor_paint import Line, Styles, paint
@@ -49,6 +49,12 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         padding: 0;
         background: $background;
         scrollbar-size: 0 1;
+        scrollbar-background: $background;
+        scrollbar-background-hover: $background;
+        scrollbar-background-active: $background;
+        scrollbar-color: $foreground 25%;
+        scrollbar-color-hover: $foreground 40%;
+        scrollbar-color-active: $foreground 40%;
         & .editor--quiet { color: $foreground 50%; }
         & .editor--running { color: $text-warning; }
         & .editor--waiting { color: $text-warning; text-style: bold; }
@@ -107,8 +113,8 @@ class ScriptEditor(TextArea, inherit_bindings=False):
             classes=classes,
         )
         self.indent_width = INDENT
-        for dark in (True, False):
-            self.register_theme(editor_theme(dark))
+        for dark, ansi in ((True, False), (False, False), (True, True)):
+            self.register_theme(editor_theme(dark, ansi))
         self.theme = "workbench-dark"
 
     # --- the document
@@ -319,7 +325,7 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         return max(2, len(str(self.document.line_count)))
 
     def _app_theme_changed(self) -> None:
-        self.theme = "workbench-dark" if self.app.current_theme.dark else "workbench-light"
+        self.theme = theme_name(self.app.current_theme.dark, self.app.native_ansi_color)
 
     def _set_theme(self, theme: str) -> None:
         super()._set_theme(theme)

@@ -137,8 +137,27 @@ _LIGHT: Final = {
 }
 
 
-def editor_theme(dark: bool) -> TextAreaTheme:
+#: The terminal's own colours, for the themes that use no others.
+_ANSI: Final = {
+    "keyword": Style(color="magenta"),
+    "string": Style(color="yellow"),
+    "escape": Style(color="yellow", bold=True),
+    "regex": Style(color="red"),
+    "number": Style(color="magenta"),
+    "literal": Style(color="magenta"),
+    "comment": Style(dim=True, italic=True),
+    "api": Style(color="cyan"),
+    "key": Style(color="green"),
+    "error": Style(color="red", bold=True),
+}
+
+
+def theme_name(dark: bool, ansi: bool = False) -> str:
+    """The name of the editor's theme under such a theme of the application."""
+    return "workbench-ansi" if ansi else "workbench-dark" if dark else "workbench-light"
+
+
+def editor_theme(dark: bool, ansi: bool = False) -> TextAreaTheme:
     """Colours of the text alone; ground, cursor and selection come from the application's theme."""
-    return TextAreaTheme(
-        name="workbench-dark" if dark else "workbench-light", syntax_styles=_DARK if dark else _LIGHT
-    )
+    styles = _ANSI if ansi else _DARK if dark else _LIGHT
+    return TextAreaTheme(name=theme_name(dark, ansi), syntax_styles=styles)

@@ -71,6 +71,11 @@ AUTHOR_BINDINGS: Final[Mapping[str, list[Binding]]] = {
         _pane("fix", "ctrl+full_stop,alt+f", "fix", "fix", "Apply the fix of the problem at the cursor"),
         _pane("problem_next", "alt+down", "problem(1)", "problem", "Go to the next problem"),
         _pane("problem_previous", "alt+up", "problem(-1)", "problem", "Go to the previous problem"),
+        _pane("step", "alt+t", "show_step", "step", "Show the step of this line in Runs"),
+        _pane(
+            "step_next", "alt+pagedown", "step(1)", "step", "Go to the next line with a step of the last run"
+        ),
+        _pane("step_previous", "alt+pageup", "step(-1)", "step", "Go to the previous line with a step"),
         _pane("tab_next", "ctrl+pagedown", "file(1)", "script", "Go to the next open script"),
         _pane("tab_previous", "ctrl+pageup", "file(-1)", "script", "Go to the previous open script"),
         _pane(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from rich.segment import Segment
@@ -36,7 +36,7 @@ _EMPTY: Final = {
     "agents": "No agent is configured. Add one under agents: in workbench.yaml.",
     "sessions": "No session holds a handle. Sessions are those of the process that owns the workspace.",
     "events": "No event yet. Events are what child runs record: launch a script, and they appear here.",
-    "notices": "Nothing was reported in this session.",
+    "notices": "Nothing was reported yet.",
 }
 
 
@@ -153,9 +153,15 @@ class BlockList(LineList):
 
 
 class HostDetail(ListPane):
-    """The section under the cursor. Each section keeps its place and what is opened in it."""
+    """The section under the cursor. Each section keeps its place and what is opened in it.
 
-    def __init__(self, *, unicode: bool = True, id: str | None = None) -> None:
+    ``key`` gives the keys of a row of the keymap, as people write them.
+    """
+
+    def __init__(
+        self, *, key: Callable[[str], str] = str, unicode: bool = True, id: str | None = None
+    ) -> None:
+        self._key = key
         self._header = HostHeader()
         super().__init__("Host", lines=BlockList(), counted=False, above=(self._header,), id=id)
         self._unicode = unicode
@@ -213,6 +219,8 @@ class HostDetail(ListPane):
         if self._view is None and self._section != "notices":
             return "Reading the host."
         problem = None if self._view is None else self._view.problems.get(self._section)
+        if self._section == "sessions" and self._view is not None and self._view.mode == "password":
+            return f"Nobody is logged in. {self._key('host.log_in')} logs in."
         return problem if problem is not None else _EMPTY.get(self._section, "")
 
     def _count(self) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 from ... import words
 from ...hostview import AgentUse, HostView, LimitUse
-from ...hostview_assembly import CHANGED, NONE, NOT_COMPARABLE, ONLY, SAME
+from ...hostview_assembly import NONE
 from ...inert import cells, inert
 from .host_blocks import Block, indented, labelled
 from .lines import Line, Span, fit
@@ -40,13 +40,13 @@ def _agent(agent: AgentUse, now: int, size: int, width: int, *, unicode: bool) -
     if agent.backend and not agent.allowed:
         body += indented("scripts may not call it: it is not in the workflow plugin's agents", width, "quiet")
     if agent.comparison == NONE:
-        body += indented("not assembled in the latest child runs", width, "quiet")
+        body += indented(agent.told(now), width, "quiet")
         return Block(agent.name, head, body, (), "the agent's name", agent.name)
     told = f"{words.hash7(agent.fingerprint)}, {words.ago(agent.at, now)}" + (
         f" ({agent.badge})" if agent.badge else ""
     )
     body += labelled("fingerprint", told, width)
-    body += labelled("compared", compared(agent, now), width, "waiting" if agent.changes else "")
+    body += labelled("compared", agent.told(now), width, "waiting" if agent.changes else "")
     body += _changed(agent.changes[:_FIRST], width)
     more = _changed(agent.changes[_FIRST:], width)
     if more:
@@ -66,24 +66,6 @@ def _agent(agent: AgentUse, now: int, size: int, width: int, *, unicode: bool) -
         agent.fingerprint,
         run_id=agent.workflow_run or None,
     )
-
-
-def compared(agent: AgentUse, now: int) -> str:
-    """How the latest assembly compares with the one before, in words."""
-    times = words.count(agent.assemblies, "assembly", "assemblies")
-    if agent.comparison == CHANGED and agent.before is not None:
-        told = f"changed {words.ago(agent.since, now)}, was another until {words.ago(agent.before, now)}"
-    elif agent.comparison == SAME:
-        told = f"the same in {times} since {words.ago(agent.since, now)}"
-    elif agent.comparison == NOT_COMPARABLE and agent.earlier is not None:
-        told = f"not comparable with that of {words.ago(agent.earlier, now)}: another lifetime of the host"
-    elif agent.comparison == ONLY:
-        told = "the only assembly so far"
-    else:
-        told = "not comparable"
-    if agent.past:
-        told += "; of an earlier lifetime of the host: the next one is not comparable with it"
-    return told
 
 
 def _changed(changes: Sequence[tuple[str, str, str]], width: int) -> list[Line]:

@@ -65,7 +65,8 @@ def _extension(
     if extension.longest_hook is not None:
         share = extension.longest_hook / 3
         tone = "bad" if share >= 1 else "waiting" if share >= 0.5 else ""
-        told = f"{extension.longest_hook * 1000:,.1f} ms of 3 s"
+        hook = extension.longest_hook
+        told = f"{hook * 1000:,.1f} ms of 3 s" if hook < 1 else f"{hook:.2f} s of 3 s"
         body += labelled("longest hook", told, width, tone)
     fresh = [each for each in extension.diagnostics if each.message != extension.message]
     latest, more = _diagnosed(fresh, now, width)

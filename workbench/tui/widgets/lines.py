@@ -21,6 +21,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
+from ...inert import inert
 from .. import keymap
 from .spans import Line, Rows, Span, TextRows, drawn, fit, wrap
 
@@ -76,6 +77,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         & > .linelist--waiting { color: $text-warning; text-style: bold; }
         & > .linelist--good { color: $text-success; }
         & > .linelist--bad { color: $text-error; }
+        &:ansi > .linelist--cursor { background: ansi_blue; color: ansi_bright_white; text-style: bold; }
+        &:ansi > .linelist--cursor-blurred { text-style: underline; }
         &:nocolor > .linelist--cursor { text-style: reverse; }
         &:nocolor > .linelist--cursor-blurred { text-style: underline; }
     }
@@ -139,6 +142,9 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self._empty = empty
         self._filterable = filterable
         self._current: str | None = self._rows.row_id(0) if len(self._rows) else None
+        #: The row that the cursor goes to when the first rows come.
+        self.preferred: str | None = None
+        # A few screenfuls: each strip is a dozen objects for Python's collector, which a person waits for.
         self._strips: dict[tuple[int, int, int, bool], Strip] = {}
         self._styles: dict[str, Style] = {}
         #: Whether enter opens rows here.
@@ -172,6 +178,11 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     def filter(self) -> str:
         return self._filter
 
+    def drawn_line(self, index: int) -> str:
+        """The provider's row ``index`` as it is drawn, without the spaces at its end."""
+        width = self._width or 80
+        return "".join(inert(span[0]) for span in self._rows.line(index, width)).rstrip()
+
     def set_empty(self, text: str) -> None:
         """Change what is shown while there are no rows."""
         if text != self._empty:
@@ -202,19 +213,24 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
                 return True
         return False
 
+    def prefer(self, row_id: str | None) -> None:
+        """Put the cursor on this row with the first rows that come, where it is among them and nobody has moved."""
+        self.preferred = row_id
+
     def _arrange(self, *, at_end: bool = False) -> None:
         words = self._filter.casefold().split()
         count = len(self._rows)
-        if words:
-            text = self._rows.text
-            self._order = [
-                index for index in range(count) if all(word in text(index).casefold() for word in words)
-            ]
-        else:
-            self._order = range(count)
+        self._order = range(count)
+        text = self._rows.text
+        for word in words:
+            # Plain loops: with ten thousand rows, whatever else is done for each of them is felt at the keys.
+            self._order = [index for index in self._order if word in text(index).casefold()]
         self._set_size()
         last = len(self._order) - 1
         position = last if at_end else self._find(self._current)
+        if self.preferred is not None and count:
+            wanted, self.preferred = self._find(self.preferred), None
+            position = position if wanted is None else wanted
         if position is None:
             position = min(self.cursor, last)
         offset = self.cursor - round(self.scroll_y)
@@ -254,6 +270,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     # Movement
 
     def _move(self, position: int) -> None:
+        self.preferred = None
         position = max(0, min(position, len(self._order) - 1))
         if position != self.cursor:
             self.cursor = position
@@ -338,7 +355,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             if tone.startswith("code:"):
                 from .editor_highlight import editor_theme  # loads the grammars
 
-                styles = editor_theme(self.app.current_theme.dark).syntax_styles
+                app = self.app
+                styles = editor_theme(app.current_theme.dark, app.native_ansi_color).syntax_styles
                 style = styles.get(tone.removeprefix("code:"), Style.null())
             elif tone in self.TONES or tone.startswith("cursor"):
                 style = self.get_component_rich_style(
@@ -359,8 +377,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         key = (self._order[position], width, left, at_cursor)
         strip = self._strips.get(key)
         if strip is None:
-            if len(self._strips) > 1_000:
-                self._strips.clear()
+            while len(self._strips) >= 3 * max(self._height, 20):
+                del self._strips[next(iter(self._strips))]  # the one that was drawn first
             strip = self._strips[key] = self._draw(self._order[position], width, left, at_cursor)
         return strip
 
@@ -368,8 +386,10 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         base = self.rich_style
         if at_cursor:
             base = self._style("cursor" if self.has_focus else "cursor-blurred")
+        # Nobody knows whether the terminal's own colours can be told apart on the cursor's.
+        plain = at_cursor and self.has_focus and self.app.native_ansi_color
         segments = [
-            Segment(drawn(text, self.app), base + self._style(tone) if tone else base)
+            Segment(drawn(text, self.app), base + self._style(tone) if tone and not plain else base)
             for text, tone in self._rows.line(index, width)
         ]
         return Strip(segments).crop_extend(left, left + width, base)

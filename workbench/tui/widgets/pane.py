@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from textual import on
 from textual.containers import Vertical
@@ -143,6 +143,22 @@ class ListPane(Pane):
     def set_rows(self, rows: Rows) -> None:
         """Show other rows, keeping cursor and filter."""
         self.list.set_rows(rows)
+        self._retitle()
+
+    def kept(self) -> dict[str, str]:
+        """What the next start finds again: the filter and the row under the cursor."""
+        kept = {"filter": self.list.filter, "row": self.list.current_id or self.list.preferred or ""}
+        return {key: value for key, value in kept.items() if value}
+
+    def take_back(self, kept: Mapping[str, object]) -> None:
+        """Filter again and go to the row, once there are rows. What is no text is left out."""
+        text, row = kept.get("filter"), kept.get("row")
+        if isinstance(text, str) and text:
+            self._field.value = text
+            self._field.add_class("-open")
+            self.list.set_filter(text)
+        if isinstance(row, str):
+            self.list.prefer(row)
         self._retitle()
 
     def rename(self, name: str) -> None:

@@ -6,26 +6,31 @@ That is a sketch: it shows what a picture is, not what is in it, so it never cou
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Final
 
 from ...preview import Picture, Preview
 from .lines import Line, Span, TextRows, wrap
 
 #: Cells of height that one picture takes at most.
 MOST_ROWS = 48
-_SKETCH = (
+_SKETCH: Final = (
     "A sketch in half blocks does not count as shown. To decide, open or export the exact copy and state that you "
     "viewed it, or read the bytes."
 )
+_NO_SKETCH: Final = (
+    "This terminal draws no colours, so there is no sketch. To decide, open or export the exact copy and state that "
+    "you viewed it, or read the bytes."
+)
 
 
-def picture_rows(preview: Preview, width: int, *, colour: bool) -> TextRows:
-    """The facts about the document, then its pictures; without ``colour`` the facts alone."""
+def picture_rows(preview: Preview, width: int, *, colour: bool, why: str = "") -> TextRows:
+    """The facts about the document, then its pictures; without ``colour`` the facts alone.
+
+    ``why`` is a clause that says why the terminal does not draw the picture itself.
+    """
     lines: list[Line] = [(Span(line),) for fact in preview.facts for line in wrap(fact, width)]
-    note = (
-        _SKETCH
-        if colour
-        else "This terminal draws no colours, so there is no sketch. " + _SKETCH.split(". ")[1]
-    )
+    because = f" There is no larger picture because {why}." if why and colour else ""
+    note = (_SKETCH if colour else _NO_SKETCH) + because
     lines += [(Span(line, "quiet"),) for line in wrap(note, width)]
     for number, picture in enumerate(preview.pictures, 1):
         lines.append(())

@@ -11,7 +11,8 @@ from workflows_core.journal.frames import FrameKind
 
 from ... import words
 from ...inert import cells, inert, shorten
-from ...replaying import FrameLine, Opened, Seen, recovery_pieces, verdict_pieces
+from ...replaying import FrameLine, Opened, recovery_pieces, verdict_pieces
+from ...travelling import Seen
 from .json_rows import json_line, pretty
 from .lines import Line, Span, fit, wrap
 from .run_rows import SourceText
@@ -20,7 +21,7 @@ from .run_rows import SourceText
 _OPENED_LINES: Final = 400
 _ARROWS: Final = {FrameKind.REQUEST: ("→", ">"), FrameKind.RESPONSE: ("←", "<")}
 #: What JSON cannot say, in words.
-_WORDS: Final = {"unassigned": "not yet assigned", "undefined": "undefined", "promise": "promise"}
+_WORDS: Final = {"unassigned": "not yet assigned", "missing": "nothing"}
 
 
 class FrameRows:
@@ -47,26 +48,38 @@ class FrameRows:
         frame = self._frames[index]
         return f"{frame.kind.value} {' '.join(frame.labels)} {frame.raw}"
 
-    def line(self, index: int, width: int) -> Line:
-        number = Span(f"{index:>{self._digits}} ", "quiet")
-        if index >= len(self._frames):
-            return (number, Span(fit(f"  {self._ending}", width - cells(number.text)), "bad"))
+    def labels(self, index: int) -> Sequence[str]:
+        """What the frame is called by: its steps or operations, else its kind."""
+        frame = self._frames[index]
+        return frame.labels if frame.kind in _ARROWS else (frame.kind.value,)
+
+    def head(self, index: int, width: int) -> Line:
+        """Number, direction and names of a frame in exactly ``width`` cells."""
         frame = self._frames[index]
         arrow = _ARROWS.get(frame.kind)
-        head = f"{arrow[0 if self._unicode else 1]} " if arrow else ""
-        text = "  ".join(frame.labels) if arrow else frame.kind.value
-        took = "" if frame.took is None else short_time(frame.took)
+        number = f"{index:>{self._digits}} "
+        sign = f"{arrow[0 if self._unicode else 1]} " if arrow else ""
+        room = max(1, width - len(number) - len(sign))
         tone = "bad" if frame.failed else ""
-        if self._differs is not None and index >= self._differs:
-            tone = "quiet" if index > self._differs else "bad"
-            took = "differs" if index == self._differs else took
-        room = width - cells(number.text) - cells(head) - len(took) - 1
         return (
-            number,
-            Span(head, "accent"),
-            Span(fit(text, max(1, room)), tone),
-            Span(f" {took}", "bad" if took == "differs" else "quiet"),
+            Span(number, "quiet"),
+            Span(sign, "accent"),
+            Span(fit("  ".join(self.labels(index)), room), tone),
         )
+
+    def line(self, index: int, width: int) -> Line:
+        if index >= len(self._frames):
+            number = Span(f"{index:>{self._digits}} ", "quiet")
+            return (number, Span(fit(f"  {self._ending}", width - cells(number.text)), "bad"))
+        frame = self._frames[index]
+        took = "" if frame.took is None else short_time(frame.took)
+        differs = self._differs
+        if index == differs:
+            took = "differs"
+        number, sign, names = self.head(index, width - len(took) - 1)
+        if differs is not None and index >= differs:
+            names = Span(names.text, "quiet" if index > differs else "bad")
+        return (number, sign, names, Span(f" {took}", "bad" if index == differs else "quiet"))
 
 
 def short_time(micros: int) -> str:
@@ -111,13 +124,17 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """A row of what is in sight. ``key`` is unique; ``value`` is JSON where there is a value to open."""
+    """A row of what is in sight. ``key`` is unique; ``value`` is JSON where there is a value to open.
+
+    ``expression`` is what gives the value, of a watch or a variable.
+    """
 
     key: str
-    spans: Line
+    spans: Line = ()
     value: Any = None
     has_value: bool = False
     watch: str | None = None
+    expression: str | None = None
 
 
 class SightRows:
@@ -135,7 +152,12 @@ class SightRows:
                     rest = words.count(len(lines) - _OPENED_LINES, "more line")
                     self.rows.append((row, (Span(f"  {rest}", "quiet"),), f"{row.key}/more"))
         self.width = max(
-            (sum(cells(inert(span.text)) for span in line) for _, line, _ in self.rows), default=0
+            (
+                sum(cells(inert(span.text)) for span in line)
+                for row, line, key in self.rows
+                if not (row.has_value and key == row.key)
+            ),
+            default=0,
         )
 
     def __len__(self) -> int:
@@ -145,17 +167,25 @@ class SightRows:
         return self.rows[index][2]
 
     def line(self, index: int, width: int) -> Line:
-        return self.rows[index][1]
+        """A value on one line ends in an ellipsis where it is longer than the pane: opened, it is shown whole."""
+        row, line, key = self.rows[index]
+        if key != row.key or not row.has_value or not line:
+            return line
+        *before, last = line
+        room = width - sum(cells(inert(span.text)) for span in before)
+        return (*before, Span(shorten(inert(last.text), max(1, room)), last.tone))
 
     def text(self, index: int) -> str:
         return "".join(span.text for span in self.rows[index][1])
 
-    def copied(self, index: int) -> tuple[str, str]:
+    def copied(self, index: int) -> tuple[str, str] | None:
         row = self.rows[index][0]
-        return (row.spans[0].text.strip() or "the value"), "\n".join(pretty(row.value))
+        if not row.has_value:
+            return None
+        return (row.expression or "the value"), "\n".join(pretty(row.value))
 
 
-def sight_rows(opened: Opened, seen: Seen) -> list[Sight]:
+def sight_rows(opened: Opened, seen: Seen, *, unicode: bool = True) -> list[Sight]:
     """What is in sight, in groups: limits and notes, variables, watches, calls in flight."""
     moment = seen.moment
     rows: list[Sight] = []
@@ -170,26 +200,37 @@ def sight_rows(opened: Opened, seen: Seen) -> list[Sight]:
     for number, local in enumerate(moment.locals):
         if local.scope != scope:
             scope = local.scope
-            rows.append(Sight(f"scope:{number}", (Span(scope, "quiet"),)))
+            rows += _group(f"scope:{number}", scope, rows)
         rows.append(
-            Sight(f"local:{number}:{local.name}", _valued(local.name, local.value), local.value, True)
+            Sight(
+                f"local:{number}:{local.name}",
+                _valued(local.name, local.value),
+                local.value,
+                True,
+                expression=local.name,
+            )
         )
     if seen.watches:
-        rows.append(Sight("watch", (Span("watch", "quiet"),)))
-        for text, value in seen.watches:
-            rows.append(Sight(f"watch:{text}", _valued(text, value), value, True, text))
+        rows += _group("watch", "watch", rows)
+        rows += [
+            Sight(f"watch:{text}", _valued(text, value), value, True, watch=text, expression=text)
+            for text, value in seen.watches
+        ]
     if moment.pending:
-        rows.append(Sight("flight", (Span("in flight", "quiet"),)))
+        rows += _group("flight", "in flight", rows)
     for call in moment.pending:
         where = words.place(call.line, call.column)
         taken = _recorded(opened, call.call)
-        told = (
-            Span(f"  answer in frame {taken}", "quiet")
-            if taken is not None
-            else Span("  no answer recorded", "bad")
-        )
-        rows.append(Sight(f"call:{call.call}", (Span(call.label, "accent"), Span(f"  {where}"), told)))
+        arrow = _ARROWS[FrameKind.RESPONSE][0 if unicode else 1]
+        told = Span(f"  {arrow} frame {taken}", "quiet") if taken is not None else Span("  no answer", "bad")
+        rows.append(Sight(f"call:{call.call}", (Span(f"  {call.label}", "accent"), Span(f"  {where}"), told)))
     return rows
+
+
+def _group(key: str, name: str, before: Sequence[Sight]) -> list[Sight]:
+    """The heading of a group, apart from what stands above it."""
+    heading = Sight(key, (Span(name, "quiet"),))
+    return [Sight(f"{key}:gap"), heading] if before else [heading]
 
 
 def _recorded(opened: Opened, call: int) -> int | None:
@@ -200,6 +241,39 @@ def _recorded(opened: Opened, call: int) -> int | None:
         ):
             return frame.number
     return None
+
+
+class HistoryRows:
+    """The value of an expression at each frame; where it is what it was before, it is quiet."""
+
+    def __init__(self, opened: Opened, found: Sequence[tuple[int, Any]], *, unicode: bool = True) -> None:
+        self._frames = FrameRows(opened, unicode=unicode)
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def row_id(self, index: int) -> str:
+        return str(self._found[index][0])
+
+    def text(self, index: int) -> str:
+        number, value = self._found[index]
+        return f"{' '.join(self._frames.labels(number))} {history_value(value)[0]}"
+
+    def line(self, index: int, width: int) -> Line:
+        number, value = self._found[index]
+        frame = self._frames.head(number, max(12, min(32, width // 3)))
+        room = width - sum(cells(inert(span.text)) for span in frame) - 2
+        text, tone = history_value(value, max(1, room))
+        same = index > 0 and value == self._found[index - 1][1]
+        return (*frame, Span("  "), Span(text, "quiet" if same else tone))
+
+
+def history_value(value: Any, width: int = 120) -> tuple[str, str]:
+    """A value of a history on one line, with its tone; a name that does not exist at that frame is not in sight."""
+    if isinstance(value, Mapping) and value.get("$type") == "error" and value.get("name") == "ReferenceError":
+        return "not in sight", "quiet"
+    return shown(value, width)
 
 
 def _valued(name: str, value: Any) -> Line:
@@ -225,7 +299,11 @@ def frame_lines(opened: Opened, number: int | None, width: int, *, unicode: bool
     lines: list[Line] = []
     bodies: list[Line] = []
     if frame is None:
-        lines.append(_headed("end", [(opened.ending or "no frame", "bad")]))
+        cause = opened.bundle.record.cause
+        ends = [(opened.ending or "no frame", "bad")]
+        if cause is not None and opened.ending:
+            ends.append((f"  {cause.message}", ""))
+        lines += _broken("end", ends, width)
     else:
         _told(opened, frame, lines, bodies, "→" if unicode else "->")
     lines += _broken("recovery", recovery_pieces(opened), width)

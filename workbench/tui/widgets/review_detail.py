@@ -6,25 +6,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.segment import Segment
 from textual import on
 from textual.containers import Horizontal
 from textual.message import Message
-from textual.strip import Strip
 
 from workflows_core.model import Artifact, Decision, RunView
 
 from ... import words
-from ...preview import PreviewFailed, can_preview, render
+from ...preview import can_preview
 from ...review import Approved, Progress, Waiting, receipt_lines
+from ...review_coverage import Coverage
+from ...review_pictures import PictureCoverage
 from ..refresh import Refresher
-from .bars import LineBar
 from .bytes_view import BytesView, CoverageBar
 from .choice import Choice
 from .json_bytes import JsonTokens, NotJson
-from .lines import Line, TextRows, drawn
+from .lines import Line, TextRows
 from .pane import ListPane
-from .picture_rows import MOST_ROWS, picture_rows
+from .picture_list import PictureList
+from .review_header import ReviewHeader
+from .review_pictures import Pictures
 from .review_rows import compared_rows, lines_of, named_rows, side_by_side, text_rows
 from .run_header import Tab, TabBar
 
@@ -94,38 +95,6 @@ def byte_tab(subject: Subject) -> str:
     return "hex" if "\0" in text else "text"
 
 
-class ReviewHeader(LineBar):
-    """Some lines that are laid out for the width there is."""
-
-    DEFAULT_CSS = """
-    ReviewHeader { height: 2; margin-bottom: 1; }
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._make: Callable[[int], list[Line]] | None = None
-        self._lines: list[Line] = []
-
-    def show(self, make: Callable[[int], list[Line]] | None) -> None:
-        self._make = make
-        self._lay_out()
-
-    def on_resize(self) -> None:
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        self._lines = [] if self._make is None or self.size.width < 1 else self._make(self.size.width)
-        self.styles.height = max(1, len(self._lines))
-        self.refresh()
-
-    def render_line(self, y: int) -> Strip:
-        base, width = self.rich_style, self.size.width
-        line = self._lines[y] if y < len(self._lines) else ()
-        return Strip(
-            [Segment(drawn(text, self.app), base + self._tone(tone) if tone else base) for text, tone in line]
-        ).crop_extend(0, width, base)
-
-
 class ReviewDetail(ListPane):
     """The right column. The screen gives it a subject; it shows, and tells what was shown in full."""
 
@@ -151,11 +120,11 @@ class ReviewDetail(ListPane):
         self._tab = ""
         self._approved: Approved | None = None
         self._compared: tuple[str, bool] = ("", False)
-        self._drawn: tuple[tuple[str, int], TextRows] | None = None
         self._offered: tuple[tuple[str, str, bool, bool], ...] = ()
 
     def on_mount(self) -> None:
         self._filler = Refresher(self.screen, self._fill, "refresh")
+        self._pictures = Pictures(self, self.output, unicode=self._unicode)
         self.mount(self._header, self._bar, before=0)
         self.mount(self.coverage, self.acts)
         self.coverage.display = False
@@ -192,6 +161,7 @@ class ReviewDetail(ListPane):
         if before is None or before.id != subject.id or self._version(before) != self._version(subject):
             self.clear_filter()
             self._approved, self._compared = None, ("", False)
+            self._pictures.forget()
             self._tab = first_tab(subject)
         self._show_tabs()
         self._filler.request()
@@ -243,7 +213,8 @@ class ReviewDetail(ListPane):
         elif self._tab == "compare":
             self._show_comparison(width)
         elif self._tab == "picture" and artifact is not None:
-            await self._show_picture(artifact, width)
+            if await self._pictures.show(artifact, subject.progress, width):
+                self.show_coverage()
         else:
             self.output.show_rows(text_rows(subject.about, width))
 
@@ -279,22 +250,6 @@ class ReviewDetail(ListPane):
             self.output.show_rows(compared_rows(pairs, width, heads))
             differs = words.count(changed, "line differs", "lines differ") if changed else "no difference"
             self.set_title(f"{subject.title}: {differs}")
-
-    async def _show_picture(self, artifact: Artifact, width: int) -> None:
-        """Draw the picture, once for a width; what cannot be drawn is said in words."""
-        colour = self._unicode and "nocolor" not in self.get_pseudo_classes()
-        wanted = (artifact.version, width)
-        if self._drawn is None or self._drawn[0] != wanted:
-            self.output.set_empty("Drawing.")
-            self.output.show_rows(TextRows())
-            try:
-                preview = await render(artifact.body, artifact.media_type, width=width, height=2 * MOST_ROWS)
-                self._drawn = wanted, picture_rows(preview, width, colour=colour)
-            except PreviewFailed as error:
-                said = f"{error.title}: {error}.\n\nThe bytes are in the other tabs; the exact copy can be opened or exported."
-                self._drawn = wanted, text_rows(said, width)
-        if self._tab == "picture" and self._subject is not None and self._subject.artifact is artifact:
-            self.output.show_rows(self._drawn[1])
 
     def on_resize(self) -> None:
         if self._tab not in BYTE_TABS:
@@ -347,31 +302,60 @@ class ReviewDetail(ListPane):
             self.show_coverage()
             self.post_message(self.Changed())
 
+    @on(PictureList.PagesWanted)
+    def _pages_wanted(self, message: PictureList.PagesWanted) -> None:
+        message.stop()
+        self._pictures.want(message)
+
+    @on(PictureList.PictureStood)
+    def _picture_stood(self, message: PictureList.PictureStood) -> None:
+        message.stop()
+        subject = self._subject
+        progress = subject.progress if subject is not None else None
+        if progress is None or progress.pictures is None or message.rows is not self.output.pages:
+            return
+        news = [progress.pictures.add(*part) for part in message.parts]
+        if any(news):
+            progress.renderers.add(message.rows.name)
+            self.show_coverage()
+            self.post_message(self.Changed())
+
     def show_coverage(self) -> None:
         progress = self._subject.progress if self._subject is not None else None
         self.coverage.display = progress is not None
         if progress is None:
             return
-        coverage = progress.coverage
-        if coverage.complete:
+        shown: Coverage | PictureCoverage = progress.coverage
+        if self._tab == "picture" and progress.pictures is not None:
+            shown = progress.pictures
+        if progress.in_full:
             label = "in full"
         elif progress.may_decide and progress.outside is not None:
-            label = f"{coverage.percent} %, viewed outside"
+            label = f"{shown.percent} %, viewed outside"
         else:
-            label = f"{coverage.percent} %; {self._unseen_key} goes to the next unseen part"
-        self.coverage.show(coverage.size, coverage.ranges, label, complete=coverage.complete)
+            label = f"{shown.percent} %; {self._unseen_key} goes to the next unseen part"
+        self.coverage.show(shown.size, shown.ranges, label, complete=progress.in_full)
 
     def next_unseen(self) -> bool:
         """Go to the next part that was not shown, unfolding it; False where there is none."""
         subject = self._subject
         if subject is None or subject.progress is None:
             return False
+        progress, pages = subject.progress, self.output.pages
+        if self._tab == "picture" and pages is not None and progress.pictures is not None:
+            top = min(round(self.output.scroll_y), len(pages) - 1)
+            part = progress.pictures.next_unseen(*(pages.place(top) or (0, 0)))
+            if part is not None:
+                self.clear_filter()
+                self.output.go_to_part(*part)
+                self.output.focus()
+            return part is not None
         if self._tab not in BYTE_TABS:
-            self.go_to_tab(byte_tab(subject))
+            self.go_to_tab("picture" if progress.pictures is not None else byte_tab(subject))
             return True
         shown, index = self.output.bytes_shown, self.output.current_index
         here = shown.span(index)[0] if shown is not None and index is not None else 0
-        gap = subject.progress.coverage.next_unseen(here)
+        gap = progress.coverage.next_unseen(here)
         if gap is None:
             return False
         self.clear_filter()

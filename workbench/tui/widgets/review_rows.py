@@ -62,9 +62,12 @@ class InboxRows:
     def copied(self, index: int) -> tuple[str, str]:
         return "the run's id", self.items[index].run_id
 
-    def line(self, index: int, width: int) -> Line:
+    def time(self, index: int) -> str:
         item = self.items[index]
-        time = item.left(self.now) or f"{brief(self.now - item.since)} ago"
+        return item.left(self.now) or f"{brief(self.now - item.since)} ago"
+
+    def line(self, index: int, width: int) -> Line:
+        item, time = self.items[index], self.time(index)
         tone = "bad" if time == "expired" else "quiet"
         return _row(_MARKS[item.act], item.step_id, item.name, time, tone, width, self.unicode)
 
@@ -91,11 +94,18 @@ class DecidedRows:
     def copied(self, index: int) -> tuple[str, str]:
         return "the run's id", self.items[index].receipt.run_id
 
+    def time(self, index: int) -> str:
+        return f"{brief(self.now - self.items[index].receipt.decided_at)} ago"
+
     def line(self, index: int, width: int) -> Line:
         item = self.items[index]
         mark = decision_mark(item.receipt.decision)
-        time = f"{brief(self.now - item.receipt.decided_at)} ago"
-        return _row(mark, item.receipt.step_id, item.name, time, "quiet", width, self.unicode)
+        return _row(mark, item.receipt.step_id, item.name, self.time(index), "quiet", width, self.unicode)
+
+
+def look(rows: InboxRows | DecidedRows) -> tuple[object, ...]:
+    """What the rows look like: the same for two that need no painting in between."""
+    return type(rows), rows.items, [rows.time(index) for index in range(len(rows))]
 
 
 def _row(

@@ -6,7 +6,7 @@ in view are never computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,24 +14,17 @@ from textual import on
 from textual.message import Message
 from textual.widget import Widget
 
-from workflows_core.model import RunSummary, RunView, StepView
+from workflows_core.model import Attestation, RunSummary, RunView, StepView
 
 from ... import words
+from ...child_runs import Assembled
 from .. import keymap
 from .json_rows import JsonRows
 from .lines import LineList, Rows, TextRows
 from .pane import ListPane
 from .run_header import RunHeader, Tab, TabBar
-from .run_rows import (
-    ArtifactRows,
-    JournalRows,
-    LogRows,
-    SectionRows,
-    SourceRows,
-    SourceText,
-    captures_of,
-    evidence_of,
-)
+from .run_records import evidence_of, evidence_rows, receipt_count, receipt_rows
+from .run_rows import ArtifactRows, JournalRows, LogRows, SourceRows, SourceText, captures_of
 from .step_rows import StepRows
 
 _EMPTY: Final = {
@@ -70,6 +63,13 @@ class DetailList(LineList):
 class RunDetail(ListPane):
     """The details of one run. ``clock`` gives the time in microseconds since the epoch, ``key`` keys of acts."""
 
+    class TabShown(Message):
+        """A tab came to the front; ``name`` is the tab's."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
     def __init__(
         self,
         clock: Callable[[], int],
@@ -89,6 +89,9 @@ class RunDetail(ListPane):
         self._source: SourceText | None = None
         self._places: dict[str, _Place] = {}
         self._tab = "steps"
+        self._attestations: Sequence[Attestation] = ()
+        self._assembled: Mapping[str, Assembled] | None = None
+        self._unread = ""
 
     @property
     def view(self) -> RunView | None:
@@ -121,14 +124,16 @@ class RunDetail(ListPane):
         if run_id == self._run_id:
             return False
         self._run_id = run_id
-        self._view = self._source = None
+        self._view = self._source = self._assembled = None
+        self._attestations, self._unread = (), ""
         self._places.clear()
         self.clear_filter()
         return True
 
-    def show(self, view: RunView) -> None:
+    def show(self, view: RunView, attestations: Sequence[Attestation] = ()) -> None:
         """Show ``view``. A run that was shown before keeps its place in every tab."""
         self._begin(view)
+        self._attestations = attestations
         if self._view is None or self._view.script != view.script:
             self._source = SourceText(view.script)
         self._view = view
@@ -137,6 +142,12 @@ class RunDetail(ListPane):
             self._tab = "steps"
         self._bar.show(tabs, self._tab)
         self._fill()
+
+    def show_assemblies(self, compared: Mapping[str, Assembled], problem: str = "") -> None:
+        """Say in the evidence how the assemblies compare with those before; ``problem`` why that is not known."""
+        self._assembled, self._unread = compared, problem
+        if self._tab == "evidence":
+            self._fill()
 
     def fail(self, message: str) -> None:
         """Show why the run cannot be read."""
@@ -162,6 +173,8 @@ class RunDetail(ListPane):
             tabs.insert(4, Tab("artifacts", "Artifacts", len(captures)))
         if evidence := evidence_of(view):
             tabs.insert(len(tabs) - 1, Tab("evidence", "Evidence", len(evidence)))
+        if receipts := receipt_count(view, self._attestations):
+            tabs.insert(len(tabs) - 1, Tab("receipts", "Receipts", receipts))
         return tabs
 
     def _fill(self) -> None:
@@ -171,7 +184,7 @@ class RunDetail(ListPane):
         empty = _EMPTY.get(self._tab, "")
         self.list.set_empty(self._no_result(view) if self._tab == "result" else empty)
         self.list.follows = self._tab in ("log", "journal") and not view.state.final
-        self.list.opens = self._tab in ("steps", "journal")
+        self.list.opens = self._tab in ("steps", "journal", "evidence")
         self.set_rows(self._rows(view))
 
     def _rows(self, view: RunView) -> Rows:
@@ -185,7 +198,11 @@ class RunDetail(ListPane):
         if self._tab == "artifacts":
             return ArtifactRows(captures_of(view))
         if self._tab == "evidence":
-            return SectionRows(evidence_of(view))
+            return evidence_rows(
+                view, self._assembled, place.opened, self._clock(), self._unread, unicode=self._unicode
+            )
+        if self._tab == "receipts":
+            return receipt_rows(view, self._attestations, self._clock(), self.list.size.width)
         if self._tab == "result":
             return JsonRows.of(view.result, "the result") if view.has_result else TextRows()
         return StepRows(view, self._clock(), place.opened, unicode=self._unicode)
@@ -213,6 +230,14 @@ class RunDetail(ListPane):
         wanted = str(line) if name == "source" and line is not None else self._place().row_id
         if wanted is None or not self.list.go_to(wanted):
             self.list.action_edge(1 if self.list.follows else -1)
+        self.post_message(self.TabShown(name))
+
+    def go_to_step(self, step_id: str, attempt: int) -> None:
+        """Put the cursor on a step of the run that is shown, in the tab of steps, and the focus there."""
+        self.go_to_tab("steps")
+        self.clear_filter()
+        self.list.go_to(f"{step_id}@{attempt}")
+        self.list.focus()
 
     def _source_line(self) -> int | None:
         rows, index = self.list.rows, self.list.current_index
@@ -242,7 +267,7 @@ class RunDetail(ListPane):
 
     @on(LineList.Selected)
     def _open(self, message: LineList.Selected) -> None:
-        """Open or close the step or frame under the cursor."""
+        """Open or close the step, frame or evidence under the cursor."""
         message.stop()
         opened = self._place().opened
         row_id = message.row_id.partition("\n")[0]

@@ -77,13 +77,18 @@ def header_lines(
         return []
     mark = words.run_mark(run.state)
     dot = " · " if unicode else " - "
-    state = [
-        Span(f"{mark.glyph if unicode else mark.ascii} ", mark.tone),
-        Span(words.condition(run, now), mark.tone),
-    ]
-    if not run.state.final:
-        state.append(Span(f"{dot}last progress {words.ago(run.last_progress, now)}", "quiet"))
-    lines: list[Line] = [state]
+    glyph = f"{mark.glyph if unicode else mark.ascii} "
+    said = words.condition(run, now)
+    progress = "" if run.state.final else f"last progress {words.ago(run.last_progress, now)}"
+    lines: list[Line] = []
+    if cells(glyph + said + dot + progress) <= width:
+        after = [Span(f"{dot}{progress}", "quiet")] if progress else []
+        lines.append([Span(glyph, mark.tone), Span(said, mark.tone), *after])
+    else:
+        for number, text in enumerate(wrap(said, max(10, width - 2))):
+            lines.append((Span(glyph if not number else "  ", mark.tone), Span(text, mark.tone)))
+        if progress:
+            lines.append((Span(f"  {progress}", "quiet"),))
     cause = wrap(words.because(run), max(10, width - 2)) if run.cause is not None else []
     if len(cause) > _CAUSE_LINES:
         cause = cause[:_CAUSE_LINES]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from workflows_core.model import OWNED, RunState, RunSummary
@@ -26,9 +26,15 @@ _NAME_WIDTH: Final = 12
 
 
 class RunRows:
-    """One line a run: glyph, word, name, age. The word's column is as wide as the widest word there is."""
+    """One line a run: glyph, word, name, age. The word's column is as wide as the widest word there is.
 
-    def __init__(self, runs: Sequence[RunSummary], now: int, *, unicode: bool = True) -> None:
+    ``marked`` holds ids of runs that a person has marked; they have a sign of their own in front.
+    """
+
+    def __init__(
+        self, runs: Sequence[RunSummary], now: int, *, marked: Collection[str] = (), unicode: bool = True
+    ) -> None:
+        self._marked = marked
         self._runs = runs
         self._now = now
         self._unicode = unicode
@@ -47,9 +53,14 @@ class RunRows:
     def line(self, index: int, width: int) -> Line:
         run = self._runs[index]
         mark = words.run_mark(run.state)
+        sign: tuple[Span, ...] = ()
+        if self._marked:
+            text = ("» " if self._unicode else "> ") if run.run_id in self._marked else "  "
+            sign, width = (Span(text, "accent"),), width - 2
         word_width = max(1, min(self._word_width, width - 2 - 2 - _NAME_WIDTH - 1 - _AGE_WIDTH))
         room = width - 2 - word_width - 2 - 1 - _AGE_WIDTH
         return (
+            *sign,
             Span(f"{mark.glyph if self._unicode else mark.ascii} ", mark.tone),
             Span(fit(mark.word, word_width), mark.tone),
             Span("  "),
@@ -60,7 +71,8 @@ class RunRows:
     def text(self, index: int) -> str:
         run = self._runs[index]
         cause = run.cause.message if run.cause is not None else ""
-        return f"{words.run_mark(run.state).word} {run.name} {run.run_id} {cause}"
+        marked = " marked" if run.run_id in self._marked else ""
+        return f"{words.run_mark(run.state).word} {run.name} {run.run_id} {cause}{marked}"
 
     def copied(self, index: int) -> tuple[str, str]:
         return "the run's id", self._runs[index].run_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from workflows_core.model import FrameView, LogLine, RunView, StepKind, StepStatus, StepView
 
@@ -175,7 +175,7 @@ class JournalRows:
         return str(frame) if line < 0 else f"{frame}\n{line}"
 
     def text(self, index: int) -> str:
-        number, line = self.locate(index)
+        number, line = self.locate(index) if self._bodies else (index, -1)
         frame = self._frames[number]
         return (
             self._bodies[number][line] if line >= 0 else f"{number} {frame.kind} {frame.summary} {frame.hash}"
@@ -208,41 +208,6 @@ class JournalRows:
             Span(fit(frame.summary if frame.kind != "start" else "start", max(1, room))),
             *right,
         )
-
-
-class SectionRows:
-    """Values under headings: evidence by step. ``sections`` are heading and JSON value."""
-
-    def __init__(self, sections: Sequence[tuple[str, Any]]) -> None:
-        self._rows: list[tuple[int, str]] = []
-        self._sections = sections
-        for index, (heading, value) in enumerate(sections):
-            self._rows.append((-1 - index, heading))
-            self._rows += [(index, line) for line in pretty(value)]
-        self.width = max((cells(inert(text)) for _, text in self._rows), default=0) + 2
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def row_id(self, index: int) -> str:
-        return str(index)
-
-    def text(self, index: int) -> str:
-        return self._rows[index][1]
-
-    def copied(self, index: int) -> tuple[str, str]:
-        section = self._rows[index][0]
-        heading, value = self._sections[section if section >= 0 else -1 - section]
-        return heading, "\n".join(pretty(value))
-
-    def line(self, index: int, width: int) -> Line:
-        section, text = self._rows[index]
-        return (Span(inert(text), "strong"),) if section < 0 else (Span("  "), *json_line(text))
-
-
-def evidence_of(view: RunView) -> list[tuple[str, Any]]:
-    """The evidence that the host gave for each step."""
-    return [(step.step_id, dict(step.evidence)) for step in view.steps if step.evidence]
 
 
 class ArtifactRows:
