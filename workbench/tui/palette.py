@@ -70,7 +70,8 @@ class Palette(Modal[Command | None]):
     def on_mount(self) -> None:
         self._fill("")
         self.fit_frame(len(self._commands))
-        self.query_one(Field).focus()
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
 
     def moved_list(self) -> LineList:
         return self._list

@@ -72,7 +72,9 @@ def test_a_wrong_configuration_is_a_finding(command: Command, folder: Path) -> N
 
 
 def test_two_reviewers_of_whom_there_can_be_one_only_are_a_finding(command: Command, folder: Path) -> None:
-    plugin = "- {name: workflows, use: 'workflows_core.extension:install', config: {enabled: true, reviewers: 2}}"
+    plugin = (
+        "- {name: workflows, use: 'workflows_core.extension:install', config: {enabled: true, reviewers: 2}}"
+    )
     for mode, expected in (("terminal", True), ("disabled", True), ("password", False)):
         (folder / "workbench.yaml").write_text(f"auth: {{mode: {mode}}}\nplugins:\n{plugin}\n")
         result = command("doctor", "--json")

@@ -71,7 +71,8 @@ class Picker(Modal[int | None]):
     def on_mount(self) -> None:
         self.query_one("#frame", Pane).set_title(self._title)
         self.fit_frame(len(self._list.rows))
-        self.query_one(Field).focus()
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
 
     def moved_list(self) -> LineList:
         return self._list

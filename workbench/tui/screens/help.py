@@ -67,7 +67,8 @@ class HelpScreen(Modal[None]):
 
     def on_mount(self) -> None:
         self._fill("")
-        self.query_one(Field).focus()
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
 
     def moved_list(self) -> LineList:
         return self._list

@@ -55,7 +55,8 @@ class Console(Modal[None]):
     def on_mount(self) -> None:
         self.query_one(TextBlock).show(Span(_TOLD, "quiet"))
         self.query_one("#frame", Pane).set_title(f"Console at {self._place}")
-        self.query_one(Field).focus()
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
 
     def moved_list(self) -> LineList:
         return self._list

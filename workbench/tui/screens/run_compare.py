@@ -208,7 +208,8 @@ class RunPicker(Modal[str | None]):
 
     def on_mount(self) -> None:
         self.query_one("#frame", Pane).set_title(f"Compare {inert(self._run.name) or self._run.run_id} with")
-        self.query_one(Field).focus()
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
 
     def moved_list(self) -> LineList:
         return self._list
