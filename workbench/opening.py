@@ -20,10 +20,11 @@ def open_run(workspace: Workspace, target: str, store: Path | None = None) -> Bu
     Raises UsageError for a file that cannot be used, NotFound for an id, StoreError for the workspace's store.
     """
     if store is not None:
-        return _from_file(store, target)
+        return _from_file(workspace, store, target)
     path = Path(target)
     if path.is_file():
-        return _from_file(path, None) if is_store(path) else open_bundle(path)
+        stored = path.suffix != SUFFIX and (_own(workspace, path) or is_store(path))
+        return _from_file(workspace, path, None) if stored else open_bundle(path)
     if path.suffix in (SUFFIX, ".sqlite") or len(path.parts) > 1:
         raise UsageError(f"there is no file {target}")
     own = workspace.storage_path
@@ -32,15 +33,26 @@ def open_run(workspace: Workspace, target: str, store: Path | None = None) -> Bu
     return read_stored(own, resolve_stored(own, target, copy=False), copy=False)
 
 
-def _from_file(path: Path, run: str | None) -> Bundle:
+def _own(workspace: Workspace, path: Path) -> bool:
+    """Whether the file belongs to this workspace, so that this process may have it open as a store.
+
+    Such a file is read through SQLite only: closing any other descriptor of it would drop the locks that SQLite
+    holds on it for this process, and another process could then take its log away.
+    """
+    own = workspace.storage_path
+    return workspace.state_dir.resolve() in path.resolve().parents or (own.is_file() and path.samefile(own))
+
+
+def _from_file(workspace: Workspace, path: Path, run: str | None) -> Bundle:
     """A run out of a store file; what is wrong with the file is the caller's input that cannot be used."""
+    copy = not _own(workspace, path)
     try:
         if run is None:
-            found = list_stored(path)
+            found = list_stored(path, copy=copy)
             if len(found) != 1:
                 names = ", ".join(f"{one.run_id} ({one.name})" for one in found[:8]) or "none"
                 raise UsageError(f"{path} holds {len(found)} runs: {names}. Name one: RUN --store {path}")
             run = found[0].run_id
-        return read_stored(path, resolve_stored(path, run))
+        return read_stored(path, resolve_stored(path, run, copy=copy), copy=copy)
     except StoreError as error:
         raise UsageError(error.message, code="store_unreadable") from None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -143,7 +142,7 @@ class HostStore:
     def open(cls, path: Path) -> Self:
         """Open, create with mode 0600 and migrate. Raises StoreTooNew or StoreFailed."""
         try:
-            make_private(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            make_private(path)
             for end in ("-wal", "-shm"):
                 _keep_private(path.with_name(path.name + end))
         except OSError as error:
@@ -153,7 +152,8 @@ class HostStore:
         except sqlite3.Error as error:
             raise failed(error, path, "opening the host's store") from None
         try:
-            space.prepare(connection)
+            if space.pages(connection) == 0:
+                space.prepare(connection)
             for pragma in (
                 "journal_mode=WAL",
                 "synchronous=NORMAL",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -31,13 +32,18 @@ def private_directory(path: Path) -> None:
         ) from None
 
 
-def make_private(descriptor: int) -> None:
-    """Take an open file away from everybody but its owner, and close it. Raises OSError."""
+def make_private(path: Path) -> None:
+    """Create a file 0600 where it is missing; take one that is there away from everybody but its owner.
+
+    A file that is there is not opened: closing it again would drop the locks that SQLite holds on it for this
+    process, and another process could then take its log away. Raises OSError.
+    """
     try:
-        if os.fstat(descriptor).st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode) and mode & 0o077:
+            path.chmod(0o600)
 
 
 def failed(error: sqlite3.Error, path: Path, doing: str) -> StoreError:

@@ -70,7 +70,7 @@ class SqliteStore:
 
     def _open(self) -> sqlite3.Connection:
         try:
-            make_private(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            make_private(self.path)
             connection = connect(self.path)
         except OSError as error:
             raise StoreFailed(f"{self.path} cannot be opened: {error.strerror}") from None

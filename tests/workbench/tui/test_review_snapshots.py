@@ -35,7 +35,7 @@ TRICKY = "# Evidence\n\nThe soap is \u202egentle\u202c and\u00a0safe.  \n\n> quo
 @pytest.fixture
 def look(snap_compare: Look, make_app: Callable[..., WorkbenchApp], monkeypatch: pytest.MonkeyPatch) -> Look:
     """``look(size, keys…)``: whether the screen looks as it did. ``FULL`` reads the whole output first."""
-    monkeypatch.setattr(BytesView, "STOOD", 0.01)
+    monkeypatch.setattr(BytesView, "STOOD", 0.1)
 
     def compare(size: tuple[int, int], *keys: str, client: FakeClient | None = None, **given: Any) -> bool:
         app = application(make_app, client or everything(), **given)
