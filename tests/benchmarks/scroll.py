@@ -35,11 +35,11 @@ from typing import Any, Final
 
 COLUMNS, ROWS = 120, 40
 MANY, FEW = 10_000, 50
-#: Lines of the artifact of 2 MiB, and of a small one.
-LINES, FEW_LINES = 40_000, 200
-#: In ms of CPU time. Where other load makes the machine slower than that for any screen, ``RATIO`` times what the
-#: same keys cost on the small store in the same run is admitted.
+#: Lines of the artifact of 2 MiB.
+LINES: Final = 40_000
+#: In ms of CPU time of the loop's thread, which other load on the machine does not count into.
 BAR: Final = 50.0
+#: What a long list may cost a key against a short one, in the same run.
 RATIO: Final = 1.6
 PATIENCE_SECONDS: Final = 60.0
 JOURNAL: Final = 4 * 1024 * 1024 - 64 * 1024
@@ -290,15 +290,16 @@ def measure(workspace: Path, folder: Path, runs: int) -> dict[str, Any]:
         terminal.close()
 
 
-def artifact(lines: int, pages: int = 40) -> float:
-    """The longest CPU time in ms that the loop was held while text, Markdown, hex and JSON of so many lines scroll."""
+def artifact(lines: int, pages: int = 40) -> tuple[float, float]:
+    """The longest CPU time in ms that the loop was held: opening text, Markdown, hex or JSON, and scrolling it."""
     found = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.scroll", "--artifact", str(lines), str(pages)],
         check=True,
         capture_output=True,
         timeout=PATIENCE_SECONDS * 5,
     )
-    return float(found.stdout.splitlines()[-1])
+    opening, scrolling = found.stdout.splitlines()[-1].split()
+    return float(opening), float(scrolling)
 
 
 def p99(times: list[float]) -> float:
@@ -318,18 +319,19 @@ def run() -> list[dict[str, Any]]:
             _row(f"scroll {what}, key p99", p99(times) * 1000, "ms"),
             _row(f"scroll {what}, key max", max(times) * 1000, "ms"),
         ]
-    for what, longest, small_one in (
-        (f"scrolling {MANY:,} runs", large["list held"]["cpu"], small["list held"]["cpu"]),
-        ("scrolling a 4 MiB journal", large["journal held"]["cpu"], small["journal held"]["cpu"]),
-        ("scrolling a 2 MiB artifact", artifact(LINES), artifact(FEW_LINES)),
+    opening, scrolling = artifact(LINES)
+    for what, longest in (
+        (f"scrolling {MANY:,} runs", large["list held"]["cpu"]),
+        ("scrolling a 4 MiB journal", large["journal held"]["cpu"]),
+        ("scrolling a 2 MiB artifact", scrolling),
     ):
-        ok = longest <= max(BAR, RATIO * small_one)
-        rows.append(_row(f"loop held at most, {what}, CPU", longest, "ms", BAR, ok))
-        rows.append(_row(f"loop held at most, {what}, ratio to a small one", longest / small_one, "×"))
-    rows.append(
-        _row("loop held at most, starting and reading the runs, CPU", large["starting held"]["cpu"], "ms")
-    )
-    rows.append(_row("loop held at most, opening a 4 MiB journal, CPU", large["opening held"]["cpu"], "ms"))
+        rows.append(_row(f"loop held at most, {what}, CPU", longest, "ms", BAR, longest <= BAR))
+    for what, longest in (
+        ("starting and reading the runs", large["starting held"]["cpu"]),
+        ("opening a 4 MiB journal", large["opening held"]["cpu"]),
+        ("opening a 2 MiB artifact", opening),
+    ):
+        rows.append(_row(f"loop held at most, {what}, CPU", longest, "ms"))
     ratio = p99(large["list"]) / p99(small["list"])
     rows.append(_row(f"scroll {FEW} runs, key p99", p99(small["list"]) * 1000, "ms"))
     rows.append(_row(f"scroll {MANY:,} runs, key p99, ratio to {FEW}", ratio, "×", RATIO, ratio <= RATIO))
@@ -382,8 +384,8 @@ def child(workspace: str, held: str) -> None:
     main([])
 
 
-async def scrolled_artifact(lines: int, pages: int) -> float:
-    """Scroll the widget that shows exact bytes, in each of its layouts."""
+async def scrolled_artifact(lines: int, pages: int) -> tuple[float, float]:
+    """Open and scroll the widget that shows exact bytes, in each of its layouts: how long each held the loop."""
     from textual.app import App, ComposeResult
 
     from workbench.tui.collector import IdleCollector
@@ -399,7 +401,7 @@ async def scrolled_artifact(lines: int, pages: int) -> float:
     text = "".join(f"Line {n} of a report, with an ä and a number in it.\n" for n in range(lines)).encode()
     tree = json.dumps({"rows": [{"n": n, "text": "x" * 32} for n in range(lines)]}).encode()
     app, longest, collector = OneView(), Longest(), IdleCollector(time.monotonic)
-    held = 0.0
+    opening = scrolling = 0.0
     async with app.run_test(size=(COLUMNS, ROWS)) as pilot:
         collector.start()
         view = app.query_one(BytesView)
@@ -409,12 +411,13 @@ async def scrolled_artifact(lines: int, pages: int) -> float:
             longest.taken()
             await view.show_bytes(data, layout, tokens)
             await pilot.pause(0.2)
+            opening = max(opening, longest.taken()["cpu"])
             for key in (*["pagedown"] * pages, "end", "home", *["down"] * pages):
                 collector.key()
                 await pilot.press(key)
-            held = max(held, longest.taken()["cpu"])
+            scrolling = max(scrolling, longest.taken()["cpu"])
         collector.stop()
-    return held
+    return opening, scrolling
 
 
 if __name__ == "__main__":
@@ -425,7 +428,7 @@ if __name__ == "__main__":
     if options.child:
         child(*options.child)
     elif options.artifact:
-        print(asyncio.run(scrolled_artifact(*options.artifact)))
+        print(*asyncio.run(scrolled_artifact(*options.artifact)))
     else:
         for row in run():
             print(row)
