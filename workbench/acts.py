@@ -13,7 +13,8 @@ from workflows_core.model import RunState, RunSummary, RunView, StepStatus, Step
 from . import words
 from .inert import inert
 
-#: Gives the key of an act (``resume``, ``recover``, ``reconcile``, ``review``, ``cancel``, ``delete``, ``fork``).
+#: Gives the key of an act (``resume``, ``recover``, ``reconcile``, ``review``, ``cancel``, ``delete``, ``fork``,
+#: ``answer``).
 Key = Callable[[str], str]
 
 UNSETTLED_STATES: Final = frozenset({RunState.NEEDS_RECONCILIATION, RunState.WAITING_INPUT})
@@ -58,7 +59,15 @@ def why(run: RunSummary | RunView, now: int, key: Key) -> str:
     """
     if run.state in (RunState.QUEUED, RunState.RUNNING):
         said = _under_way(run)
-        return said if run.cancel_requested or not said else f"{said} {key('cancel')} cancels it."
+        if run.cancel_requested or not said:
+            return said
+        asked = words.awaiting_answer(run) if isinstance(run, RunView) else []
+        if not asked:
+            return f"{said} {key('cancel')} cancels it."
+        command = f"workbench answer {run.run_id} {inert(asked[0].step_id)}"
+        return (
+            f"{said} {key('answer')} answers it here, `{command}` in a terminal; {key('cancel')} cancels it."
+        )
     if run.state is RunState.COMPLETED:
         return "The script returned; what it returned is the result."
     if run.state in (RunState.FAILED, RunState.CANCELLED):

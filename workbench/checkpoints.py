@@ -155,8 +155,15 @@ def _lines(text: str) -> Iterator[tuple[int, str, int]]:
         yield 0, lines[-1], 0
 
 
+def _behind_blanks(text: str, start: int) -> int:
+    """The place of the first character from ``start`` on that is no space."""
+    while text[start : start + 1] == " ":
+        start += 1
+    return start
+
+
 def _laid_out(text: str) -> Iterator[tuple[int, str, int]]:
-    """JSON on one line, cut between its tokens: indent and exact piece."""
+    """JSON on one line, cut between its tokens: indent and exact piece. Spaces stay at the end of a piece."""
     depth = start = 0
     quoted = escaped = False
     for index, char in enumerate(text):
@@ -167,8 +174,9 @@ def _laid_out(text: str) -> Iterator[tuple[int, str, int]]:
             quoted = True
         elif char in "[{":
             if text[index + 1 : index + 2] not in ("]", "}"):
-                yield depth * _INDENT, text[start : index + 1], 0
-                start = index + 1
+                end = _behind_blanks(text, index + 1)
+                yield depth * _INDENT, text[start:end], 0
+                start = end
             depth += 1
         elif char in "]}":
             if text[index - 1] not in "[{" and index > start:
@@ -176,8 +184,9 @@ def _laid_out(text: str) -> Iterator[tuple[int, str, int]]:
                 start = index
             depth -= 1
         elif char == ",":
-            yield depth * _INDENT, text[start : index + 1], 0
-            start = index + 1
+            end = _behind_blanks(text, index + 1)
+            yield depth * _INDENT, text[start:end], 0
+            start = end
     if start < len(text):
         yield depth * _INDENT, text[start:], 0
 

@@ -360,6 +360,21 @@ class AuthorSession(msgspec.Struct, kw_only=True):
         """As a JSON value."""
         return msgspec.to_builtins(self)
 
+    def absorb(self, other: AuthorSession) -> list[OpenScript]:
+        """Take over what ``other`` has unsaved; what is unsaved here already, with another text, is returned."""
+        kept = []
+        for theirs in (item for item in other.open if item.unsaved is not None):
+            ours = next((item for item in self.open if item.path == theirs.path), None)
+            if ours is not None and ours.unsaved not in (None, theirs.unsaved):
+                kept.append(theirs)
+            elif ours is not None:
+                self.open[self.open.index(ours)] = theirs
+            else:
+                self.open.append(theirs)
+        for path, form in other.forms.items():
+            self.forms.setdefault(path, form)
+        return kept
+
     def request_for(self, key: str, *, again: bool = False) -> Launched:
         """The request of this content: the remembered one, or with ``again`` a new one."""
         known = None if again else self.launches.get(key)

@@ -1,7 +1,7 @@
 """What a person has to decide, without a screen: what waits, what was shown of it, and the receipt.
 
 *Shown in full* means that every byte stood, unfolded, in a viewport: ``Coverage`` merges the byte ranges that
-did. For an image or a document it also means that each page was drawn legibly: ``PictureCoverage``. The bytes are
+did. Of an image or a document it means that each page was drawn legibly: ``PictureCoverage``. The bytes are
 those whose SHA-256 the decision names.
 """
 
@@ -156,38 +156,61 @@ class Progress:
     stated: bool = False
     #: How much was drawn legibly, where that was ever possible.
     pictures: PictureCoverage | None = None
+    #: Whether it is an image or a document, whose bytes tell a reader nothing.
+    pictorial: bool = False
 
     @classmethod
     def of(cls, artifact: Artifact) -> Progress:
-        return cls(digest(artifact), Coverage(len(artifact.body)))
+        return cls(
+            digest(artifact),
+            Coverage(len(artifact.body)),
+            pictorial=bool(artifact.body) and is_pictorial(artifact.media_type),
+        )
 
     @property
     def in_full(self) -> bool:
-        """Whether all of it was shown here: every byte, or every page legibly."""
-        return self.coverage.complete or (self.pictures is not None and self.pictures.complete)
+        """Whether all of it was shown here: every byte, or every page of an image or a document legibly."""
+        if self.pictorial:
+            return self.pictures is not None and self.pictures.complete
+        return self.coverage.complete
 
     @property
     def percent(self) -> int:
-        """How much was shown here, by that of the two measures which has come further. 100 means all."""
-        drawn = self.pictures.percent if self.pictures is not None else 0
-        return max(self.coverage.percent, drawn)
+        """How much was shown here, in the measure that counts. 100 means all."""
+        if self.pictorial:
+            return self.pictures.percent if self.pictures is not None else 0
+        return self.coverage.percent
 
     @property
     def may_decide(self) -> bool:
         return self.in_full or (self.outside is not None and self.stated)
+
+    def _fraction(self) -> float:
+        if self.in_full:
+            return 1.0
+        return self.percent / 100 if self.pictorial else round(self.coverage.fraction, 6)
 
     def review(self) -> dict[str, Any]:
         """What the receipt records of how the bytes were shown."""
         drawn = self.pictures
         pages = {} if drawn is None else {"shown_pages": drawn.shown_pages, "pages": drawn.pages}
         return {
-            "coverage": 1.0 if self.in_full else round(self.coverage.fraction, 6),
+            "coverage": self._fraction(),
             "shown_bytes": self.coverage.seen,
             "bytes": self.coverage.size,
             **pages,
             "renderer": ", ".join(sorted(self.renderers)) or "none",
             "viewed_outside": self.outside.value if self.outside is not None and self.stated else None,
         }
+
+
+def is_pictorial(media_type: str) -> bool:
+    """Whether outputs of this media type are images or documents, which count as shown only where they are drawn.
+
+    SVG is text that people read.
+    """
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind == "application/pdf" or (kind.startswith("image/") and kind != "image/svg+xml")
 
 
 def digest(artifact: Artifact) -> str:

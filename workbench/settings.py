@@ -8,12 +8,15 @@ workspace only to look at it writes nothing into it.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import itertools
 import json
 import locale
 import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,19 +35,68 @@ SETTINGS_BYTES: Final = 256 * 1024
 
 
 class Session:
-    """Small JSON values that outlive the application, by key. A file that cannot be read counts as empty."""
+    """Small JSON values that outlive the application, by key. A file that cannot be read counts as empty.
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+    With ``own`` the file is this process's alone while it lives. Where another living process has ``path``, a
+    file beside it is taken (``NAME.2.json``), so that no process writes over what another one keeps.
+    """
+
+    def __init__(self, path: Path | None = None, *, own: bool = False) -> None:
+        self._first = self._path = path
         self._writing = threading.Lock()
-        self._values: dict[str, Any] = {}
-        if path is not None:
+        self._release: Callable[[], object] | None = None
+        self._claim_due = own and path is not None
+        if self._claim_due and path is not None and path.parent.is_dir():
+            self._claim(new=False)
+        self._values = _read(self._path)
+        if self._path != path and path is not None and not self._values:
+            self._values = _without_unsaved(_read(path))
+
+    def _claim(self, *, new: bool) -> None:
+        """Take the first file that no living process has; with ``new`` one that nothing was written to."""
+        assert self._first is not None
+        self._claim_due = False
+        for number in itertools.count(1):
+            path = self._first if number == 1 else self._first.with_suffix(f".{number}.json")
             try:
-                loaded = json.loads(path.read_text("utf-8"))
-            except (OSError, ValueError):
-                loaded = None
-            if isinstance(loaded, dict):
-                self._values = loaded
+                if (new and path.exists()) or not self._hold(path):
+                    continue
+            except OSError:  # a disk without locks: one file for all
+                path = self._first
+            self._path = path
+            return
+
+    def _hold(self, path: Path) -> bool:
+        """Keep others from ``path`` until this session is let go or its process ends. Raises OSError."""
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        except OSError:
+            os.close(lock)
+            raise
+        self._release = weakref.finalize(self, os.close, lock)
+        return True
+
+    def left(self) -> list[Session]:
+        """The sessions of this workspace that processes left behind, held until ``let_go``. Raises OSError."""
+        found: list[Session] = []
+        if self._release is not None and self._first is not None:
+            for path in sorted(self._first.parent.glob(f"{self._first.stem}*.json")):
+                session = Session()
+                if path != self._path and session._hold(path):
+                    session._path, session._values = path, _read(path)
+                    found.append(session)
+        return found
+
+    def let_go(self, *, delete: bool = False) -> None:
+        """Give the file free for other processes, with ``delete`` without its values. Raises OSError."""
+        if delete and self._path is not None:
+            self._path.unlink(missing_ok=True)
+        if self._release is not None:
+            self._release()
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._values.get(key, default)
@@ -59,6 +111,8 @@ class Session:
             return
         with self._writing:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._claim_due:
+                self._claim(new=True)
             temporary = self._path.with_suffix(".new")
             with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
                 json.dump(dict(self._values), file, indent=1)
@@ -68,6 +122,24 @@ class Session:
         """Write everything; where the disk refuses, it is left as it was. From any thread."""
         with suppress(OSError):
             self.save()
+
+
+def _read(path: Path | None) -> dict[str, Any]:
+    try:
+        loaded = json.loads(path.read_text("utf-8")) if path is not None else None
+    except (OSError, ValueError):
+        loaded = None
+    return loaded if isinstance(loaded, dict) else {}
+
+
+def _without_unsaved(values: dict[str, Any]) -> dict[str, Any]:
+    """``values`` without the unsaved texts, which stay with the process that has them."""
+    author = values.get("author")
+    scripts = author.get("open") if isinstance(author, dict) else None
+    if not isinstance(author, dict) or not isinstance(scripts, list):
+        return values
+    clean = [{**item, "unsaved": None} for item in scripts if isinstance(item, dict)]
+    return {**values, "author": {**author, "open": clean}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +170,7 @@ class Settings:
             ascii=own.get("ascii", not _terminal_writes_unicode()),
             hjkl=own.get("hjkl", False),
             mouse=own.get("mouse", True),
-            session=Session(session_path(root)),
+            session=Session(session_path(root), own=True),
             notices=NoticeBook(notices_path(root)),
         )
 

@@ -64,9 +64,11 @@ def test_every_byte_stands_in_exactly_one_line_that_fits_and_is_inert(body: byte
 
 
 @settings(max_examples=150, deadline=None)
-@given(JSON_VALUES)
-def test_json_gets_line_breaks_and_indents_and_nothing_else(value: object) -> None:
-    body = json.dumps(value, separators=(",", ":")).encode()
+@given(JSON_VALUES, st.sampled_from([(",", ":"), (", ", ": "), (",  ", ":")]))
+def test_json_gets_line_breaks_and_indents_and_nothing_else(
+    value: object, separators: tuple[str, str]
+) -> None:
+    body = json.dumps(value, separators=separators).encode()
     found = artifact(body, "application/json")
     assert renderer(found) == "json"
     shown = list(rows(found, 400))
@@ -86,6 +88,20 @@ def test_json_is_laid_out_as_people_write_it() -> None:
         "  ],",
         '  "c":"x,[y]\\"{",',
         '  "d":{}',
+        "}",
+    ]
+
+
+def test_a_blank_after_a_comma_makes_no_indent_crooked() -> None:
+    body = b'{ "i": 0, "name": [1, 2], "c": "x, y" }'
+    assert [row.text.rstrip() for row in rows(artifact(body, "application/json"), 80)] == [
+        "{",
+        '  "i": 0,',
+        '  "name": [',
+        "    1,",
+        "    2",
+        "  ],",
+        '  "c": "x, y"',
         "}",
     ]
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from tests.workbench.tui.fakes import NOW, SECOND, FakeClient, make_run, make_step, summary_of, waiting_run
 from workbench.review import (
     Act,
-    Coverage,
     Outside,
     Progress,
     consumers,
@@ -23,6 +22,7 @@ from workbench.review import (
     told,
     waiting_of,
 )
+from workbench.review_coverage import Coverage
 from workflows_core.errors import StoreFailed
 from workflows_core.jsontext import sha256
 from workflows_core.model import Artifact, Decision, RunState, StepKind, StepStatus, Wait
@@ -137,6 +137,17 @@ class TestProgress:
         progress = Progress(sha256(BODY), Coverage(18), outside=outside, stated=stated)
         assert progress.may_decide is may
         assert progress.review()["viewed_outside"] == ("exported to a file" if may else None)
+
+    @pytest.mark.parametrize("media_type", ["image/png", "image/tiff", "application/pdf"])
+    def test_the_bytes_of_a_picture_or_document_do_not_show_it(self, media_type: str) -> None:
+        progress = Progress.of(Artifact("label", sha256(BODY), media_type, BODY, None))
+        progress.coverage.add(0, 18)
+        progress.renderers.add("hex")
+        assert (progress.may_decide, progress.percent) == (False, 0)
+        assert (progress.review()["coverage"], progress.review()["shown_bytes"]) == (0.0, 18)
+        progress.outside, progress.stated = Outside.EXPORTED, True
+        assert (progress.may_decide, progress.in_full) == (True, False)
+        assert Progress.of(Artifact("label", sha256(b""), media_type, b"", None)).in_full
 
     def test_the_review_says_what_was_shown_and_how(self) -> None:
         progress = Progress.of(artifact())

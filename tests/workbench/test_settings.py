@@ -120,3 +120,54 @@ def test_loading_settings_writes_nothing(tmp_path: Path) -> None:
     Settings.load(tmp_path, keymap={}, theme=None)
     assert not settings_path().exists()
     assert not session_path(tmp_path).parent.exists()
+
+
+def opened(root: Path) -> Session:
+    return Settings.load(root, keymap={}, theme=None).session
+
+
+def unsaved(session: Session) -> list[str | None]:
+    return [item["unsaved"] for item in session.get("author", {}).get("open", [])]
+
+
+def keep(session: Session, text: str) -> None:
+    session.set("author", {"open": [{"path": "a.workflow.js", "unsaved": text}]})
+    session.save()
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first start", "later start"])
+def test_two_processes_keep_what_is_unsaved_apart(tmp_path: Path, known: bool) -> None:
+    if known:
+        session_path(tmp_path).parent.mkdir(parents=True)
+    first, second = opened(tmp_path), opened(tmp_path)
+    keep(second, "XYZ")
+    keep(first, "abc")
+    second.let_go()
+    first.let_go()
+    again = opened(tmp_path)
+    texts = {*unsaved(again), *(text for left in again.left() for text in unsaved(left))}
+    assert texts == {"abc", "XYZ"}
+
+
+def test_what_a_living_process_holds_is_not_opened(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    first.set("screen.runs", {"filter": "x"})
+    keep(first, "abc")
+    second = opened(tmp_path)
+    assert unsaved(second) == [None]
+    assert second.get("screen.runs") == {"filter": "x"}
+    assert second.left() == []
+
+
+def test_what_was_left_is_held_until_it_is_let_go(tmp_path: Path) -> None:
+    first, second = opened(tmp_path), opened(tmp_path)
+    keep(first, "abc")
+    keep(second, "XYZ")
+    second.let_go()
+    (left,) = first.left()
+    assert unsaved(left) == ["XYZ"]
+    assert first.left() == []
+    left.let_go()
+    (left,) = first.left()
+    left.let_go(delete=True)
+    assert first.left() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,8 @@ from .runs import find_step, read_store, receipt_of, view_run
 
 if TYPE_CHECKING:
     from workbench.client import Client
+    from workbench.review import Progress
+    from workbench.review_copies import Copy
     from workbench.workspace import Workspace
     from workflows_core.model import Artifact, Decision, RunView, StepView
 
@@ -60,8 +63,8 @@ def decide(
 ) -> int:
     """Approve or reject the exact bytes of a checkpoint.
 
-    Shows them in full, page by page, then asks for the first 7 characters of their hash. Needs an interactive
-    session. STEP is the checkpoint. An approved run goes on and is followed; where its owner is gone it is
+    Shows them in full, page by page, or exports the exact copy for you to view, then asks for the first 7
+    characters of their hash. Needs an interactive session. STEP is the checkpoint. An approved run goes on and is followed; where its owner is gone it is
     recovered first. A rejected run fails. RUN is a run id or the beginning of one.
     """
     from workbench import checkpoints
@@ -158,37 +161,85 @@ def _introduce(person: Person, view: RunView, checkpoint: StepView, artifact: Ar
 
 
 def _show(person: Person, view: RunView, checkpoint: StepView, artifact: Artifact) -> dict[str, Any]:
-    """Page the exact bytes; what the receipt says about it. Raises Refused where they were not seen."""
+    """Page the exact bytes, or have their copy viewed; what the receipt says about it. Raises Refused where neither is."""
     import shutil
 
     from workbench import checkpoints
-    from workbench.review import Outside, Progress
+    from workbench.review import Progress
     from workflows_core.errors import Refused
 
+    progress = Progress.of(artifact)
+    output = person.output
+    output.line()
+    if progress.pictorial:
+        output.line(
+            f"This is {artifact.media_type}, which its bytes do not show: the exact copy is viewed outside."
+        )
+        _view_outside(person, artifact, progress)
+        return progress.review()
     how = checkpoints.renderer(artifact)
     note = {
         "json": "exactly these bytes; only line breaks and indents are added",
         "text": "exactly these bytes; what is invisible or acts on a terminal is shown as a symbol",
         "hex": "no text, so as hexadecimal",
     }[how]
-    output = person.output
-    output.line()
     output.line(("-- begin: ", "quiet"), (note, "quiet"))
     columns = shutil.get_terminal_size((80, 24)).columns
     size = len(artifact.body)
     shown = person.page(checkpoints.rows(artifact, columns), size)
     output.line(("-- end ", "quiet"), (_last(artifact.body) if shown.whole else "", "quiet"))
-    if not shown.whole and not shown.outside:
+    progress.coverage.add(0, shown.end)
+    progress.renderers.add(f"command line, {how}")
+    if shown.outside:
+        _view_outside(person, artifact, progress)
+    elif not shown.whole:
         raise Refused(
             f"only {shown.end:,} of {size:,} bytes were shown, so nothing can be decided. To read them outside: "
             f"workbench artifact {view.run_id} {checkpoint.step_id} -o FILE"
         )
-    progress = Progress.of(artifact)
-    progress.coverage.add(0, shown.end)
-    progress.renderers.add(f"command line, {how}")
-    if shown.outside:
-        progress.outside, progress.stated = Outside.EXPORTED, True
     return progress.review()
+
+
+def _view_outside(person: Person, artifact: Artifact, progress: Progress) -> None:
+    """Export the exact copy and ask whether it was viewed; ``progress`` holds it then.
+
+    Raises Refused where the person does not state it, or where the copy was changed meanwhile.
+    """
+    from workbench.review import Outside
+    from workbench.review_copies import suggested_name
+    from workflows_core.errors import Refused
+
+    suggested = suggested_name(artifact)
+    person.output.line(
+        "The exact copy is written to a new file; one that holds exactly these bytes will do too."
+    )
+    copy = None
+    while copy is None:
+        name = person.ask(f"File for the exact copy [{suggested}]:") or suggested
+        copy = _exported(person, artifact, Path.cwd() / Path(os.path.expanduser(name)))  # noqa: PTH111 - never raises
+    person.output.line(("Copy         ", "quiet"), str(copy.path))
+    person.output.line(("SHA-256      ", "quiet"), copy.sha256)
+    if not person.agrees("View the copy now. Have you viewed it?"):
+        raise Refused("it was not stated that the copy was viewed; nothing was decided")
+    if not copy.intact():
+        raise Refused(
+            "the copy was changed or removed, so what you viewed is not known to be these bytes; nothing was decided"
+        )
+    progress.outside, progress.stated = Outside.EXPORTED, True
+
+
+def _exported(person: Person, artifact: Artifact, target: Path) -> Copy | None:
+    """The exact copy at ``target``, which may be there already; None, with the reason shown, where there is none."""
+    from workbench.review import digest
+    from workbench.review_copies import Copy, export
+    from workflows_core.errors import UsageError
+
+    before = Copy(target, digest(artifact))
+    try:
+        return before if target.is_file() and before.intact() else export(artifact, target)
+    except (UsageError, OSError, ValueError) as error:
+        person.output.line((str(error), "bad"))
+        return None
 
 
 def _last(body: bytes) -> str:

@@ -26,7 +26,7 @@ _MIN_LINES = 4
 
 
 class Shown(NamedTuple):
-    """What was shown of ``size`` bytes. ``outside``: the person says that they read the exact copy elsewhere."""
+    """What was shown of ``size`` bytes. ``outside``: the person wants to read the exact copy elsewhere."""
 
     end: int
     size: int
@@ -77,7 +77,7 @@ class Person:
     def _more(self, end: int, size: int, *, outside: bool) -> str:
         choices = "enter: the next page, q: stop"
         if outside:
-            choices += ", x: I have read the exact copy outside"
+            choices += ", x: read the exact copy outside"
         while True:
             answer = self.ask(f"-- {end:,} of {size:,} bytes -- {choices}:").lower()
             if answer in ("", "q") or (answer == "x" and outside):

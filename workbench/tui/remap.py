@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
+import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
+from textual import events
+from textual._xterm_parser import XTermParser
 from textual.keys import Keys, _character_to_key
 
 from .keymap import BY_ID, CHAINS, TABLE, rows
 from .keys.row import Key
-
-#: Keys that terminals send as backspace, tab, line feed and carriage return.
-UNUSABLE: Final = frozenset({"ctrl+h", "ctrl+i", "ctrl+j", "ctrl+m"})
 
 _MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super", "hyper", "meta"})
 _KNOWN_KEYS: Final = frozenset(
@@ -40,6 +41,25 @@ _LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "right_square_bracket": ("]", "]"),
     "equals_sign": ("=", "="),
 }
+
+
+def typed(data: str) -> list[str]:
+    """The names of the keys that Textual reads from what a terminal sent."""
+    parser = XTermParser()
+    tokens = [token for part in (data, "") for token in parser.feed(part)]
+    return [token.key for token in tokens if isinstance(token, events.Key)]
+
+
+@cache
+def unusable() -> frozenset[str]:
+    """Keys that terminals send as another key, as Textual's own parser reads them: ctrl+i is a tab.
+
+    Line feed is read as ctrl+j, but is what some terminals send for enter.
+    """
+    sent = {f"ctrl+{letter}": chr(ord(letter) & 0x1F) for letter in string.ascii_lowercase}
+    sent |= {f"ctrl+{_character_to_key('[')}": "\x1b"}
+    sent |= {f"alt+{_character_to_key(chr(code))}": f"\x1b{chr(code)}" for code in range(0x21, 0x7F)}
+    return frozenset({"ctrl+j"} | {key for key, data in sent.items() if typed(data) != [key]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +181,7 @@ def _parse(value: Any, row: Key) -> str:
         *modifiers, name = part.strip().split("+") if len(part.strip()) > 1 else [part.strip()]
         name = _character_to_key(name) if len(name) == 1 else name
         key = "+".join((*modifiers, name))
-        if key in UNUSABLE:
+        if key in unusable():
             raise ValueError(f"is {key}, which terminals send as another key")
         if (
             not name

@@ -9,7 +9,7 @@ import sys
 import termios
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ..settings import Settings
@@ -53,7 +53,7 @@ def run(
     finally:
         sys.setswitchinterval(interval)
         if saved is not None:
-            termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, saved)  # type: ignore[union-attr]
+            _give_back(saved)
 
 
 async def _run(
@@ -145,3 +145,9 @@ def _attributes() -> list[Any] | None:
         return termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
     except (AttributeError, OSError, ValueError, termios.error):
         return None
+
+
+def _give_back(saved: list[Any]) -> None:
+    """Set the terminal as it was. One that is gone (its window was closed) needs nothing."""
+    with suppress(AttributeError, OSError, ValueError, termios.error):
+        termios.tcsetattr(sys.__stdin__.fileno(), termios.TCSANOW, saved)  # type: ignore[union-attr]

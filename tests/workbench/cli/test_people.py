@@ -322,11 +322,61 @@ def test_who_stops_before_the_end_cannot_decide_except_by_stating_that_it_was_re
     with seat("decide", run["run_id"], "good", "approve", folder=folder, rows=12) as sitting:
         sitting.until("q: stop")
         sitting.type("x")
+        sitting.until("File for the exact copy [out.txt]: ")
+        (folder / "other.txt").write_text("kept", "utf-8")
+        sitting.type("other.txt")
+        sitting.until("exists already; give another name")
+        sitting.until("exact copy [out.txt]: ")
+        sitting.type("copy.txt")
+        sitting.until("Have you viewed it? [y/N] ")
+        assert (folder / "copy.txt").read_text("utf-8") == content
+        assert (folder / "other.txt").read_text("utf-8") == "kept"
+        sitting.type("y")
         assert answer_hash(sitting, version(run)[:7]) == 0
     assert "viewed outside" in command("show", run["run_id"]).out
     review = command("step", run["run_id"], "good", "--json").document["receipt"]["review"]
     assert 0 < review["coverage"] < 1
-    assert review["viewed_outside"]
+    assert review["viewed_outside"] == "exported to a file"
+
+
+@pytest.mark.parametrize(("answer", "change"), [("n", False), ("y", True)])
+def test_a_copy_that_was_not_viewed_or_was_changed_decides_nothing(
+    command: Command, folder: Path, answer: str, change: bool
+) -> None:
+    content = "".join(f"line {number}\n" for number in range(30))
+    run = waiting(command, reviewed(folder, content))
+    (folder / "out.txt").write_text(content, "utf-8")  # an exact copy that was exported before will do
+    with seat("decide", run["run_id"], "good", "approve", folder=folder, rows=12) as sitting:
+        sitting.until("q: stop")
+        sitting.type("x")
+        sitting.until("exact copy [out.txt]: ")
+        sitting.type("")
+        sitting.until("Have you viewed it? [y/N] ")
+        if change:
+            (folder / "out.txt").write_text("something else", "utf-8")
+        sitting.type(answer)
+        assert sitting.finish() == 7
+        assert "nothing was decided" in sitting.shown
+    assert shown(command, run["run_id"])["waiting"] == run["waiting"]
+
+
+def test_a_picture_is_never_shown_as_hexadecimal_but_viewed_outside(command: Command, folder: Path) -> None:
+    script = kit.write_script(
+        folder,
+        "review",
+        REVIEW.replace("out.txt", "out.png"),
+        json.dumps([{"step": "made", "reply": "done", "files": {"out.png": "no real image"}}]),
+    )
+    run = waiting(command, script)
+    with seat("decide", run["run_id"], "good", "reject", "--reason", "no", folder=folder) as sitting:
+        sitting.until("exact copy [out.png]: ")
+        sitting.type("")
+        sitting.until("Have you viewed it? [y/N] ")
+        assert "image/png" in sitting.shown and "-- begin" not in sitting.shown
+        sitting.type("y")
+        assert answer_hash(sitting, version(run)[:7]) == 0
+    review = command("step", run["run_id"], "good", "--json").document["receipt"]["review"]
+    assert (review["coverage"], review["viewed_outside"]) == (0.0, "exported to a file")
 
 
 # With an owner elsewhere.

@@ -253,6 +253,7 @@ class FakeClient:
         self.previews: dict[str, Preview] = {}
         self.recovered: list[str] = []
         self.reconciled: list[ReconcileRequest] = []
+        self.answered: list[tuple[str, Any, str | None]] = []
         self.known: dict[str, Evidence] = {}
         self.artifacts: dict[tuple[str, str], Artifact] = {}
         self.attested: dict[str, list[Attestation]] = {}
@@ -410,6 +411,12 @@ class FakeClient:
     async def evidence(self, run_id: str, step_id: str) -> Evidence:
         await self._called("evidence")
         return self.known.get(step_id, Evidence(hash="e" * 64, step_id=step_id))
+
+    async def answer(self, child_run_id: str, output: Any = None, *, failed: str | None = None) -> Outcome:
+        """The answer is kept in ``answered``; the run stays as it is."""
+        await self._called("answer")
+        self.answered.append((child_run_id, output, failed))
+        return Outcome("applied", "it is answered")
 
     async def reconcile(self, request: ReconcileRequest) -> Outcome:
         """The step is settled; with the last one the run is recoverable."""

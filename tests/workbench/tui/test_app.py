@@ -270,6 +270,19 @@ async def test_notices_can_be_read_again_and_copied(plain: MakeApp) -> None:
         assert not isinstance(app.screen, NoticesScreen)
 
 
+@pytest.mark.parametrize("size", [(80, 24), (53, 20)])
+async def test_a_long_notice_is_read_again_whole(plain: MakeApp, size: tuple[int, int]) -> None:
+    app = plain(FakeClient())
+    async with app.run_test(size=size) as pilot:
+        await settle(pilot)
+        for number in range(20):  # enough for a scroll bar
+            app.notice(f"notice {number}")
+        app.notice("Q" * 300, title="Long")
+        await pilot.press("n")
+        await settle(pilot)
+        assert screen_text(app).count("Q") == 300
+
+
 async def test_a_background_failure_is_a_titled_notice_and_the_application_goes_on(plain: MakeApp) -> None:
     app = plain()
     async with app.run_test(size=(100, 30)) as pilot:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.workbench.tui.author_support import (
+    NARROW,
     WIDE,
     InThread,
     MakeApp,
@@ -45,7 +46,7 @@ async def test_from_opening_a_script_to_the_marks_of_its_run(make_app: MakeApp, 
         assert "8:1" in painted(app) and "BAD is not good" in painted(app)
         assert "checks.workflow.js ●" in painted(app)
 
-        await pilot.press("alt+f")
+        await pilot.press("alt+q")
         await until(pilot, lambda: not shown(app).problems)
         assert shown(app).editor.text == SCRIPT + "good"
 
@@ -141,6 +142,20 @@ async def test_errors_stop_the_launch_and_lead_to_the_problems(make_app: MakeApp
         await pilot.press("enter")
         assert shown(app).editor.has_focus
         assert shown(app).editor.cursor_location == (0, 0)
+
+
+async def test_a_refused_launch_leads_to_the_first_error_past_the_warnings(
+    make_app: MakeApp, scripts: Path
+) -> None:
+    app = make_app(screen="author")
+    async with app.run_test(size=NARROW) as pilot:
+        await ready(pilot, app)
+        await pilot.press(*"ODDODDODDODDBAD", "ctrl+r")
+        await until(pilot, lambda: "Not launched: the script has 1 error." in notices(app))
+        assert "BAD is not good" in author(app).query_one("#sentence", TextBlock).plain
+        await until(pilot, lambda: "1:13" in painted(app))
+        await pilot.press("enter")
+        assert shown(app).editor.cursor_location == (0, 12)
 
 
 async def test_warnings_do_not_stop_the_launch(make_app: MakeApp, scripts: Path) -> None:

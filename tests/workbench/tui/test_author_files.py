@@ -60,6 +60,33 @@ async def test_what_was_open_is_open_again_with_what_was_not_saved(make_app: Mak
         assert not shown(app).draft.dirty
 
 
+async def test_two_applications_keep_what_is_unsaved_apart_and_a_later_start_opens_both_in_turn(
+    make_app: MakeApp, scripts: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "state" / "0.json"
+    kept.parent.mkdir()
+    first, second = Session(kept, own=True), Session(kept, own=True)
+    for session, text in ((second, "XYZ"), (first, "abc")):
+        app = make_app(screen="author", session=session)
+        async with app.run_test(size=WIDE) as pilot:
+            await ready(pilot, app)
+            assert shown(app).editor.text == SCRIPT
+            await pilot.press(*text)
+    second.let_go()
+    first.let_go()
+    for text, conflict in (("abc", True), ("XYZ", False)):
+        session = Session(kept, own=True)
+        app = make_app(screen="author", session=session)
+        async with app.run_test(size=WIDE) as pilot:
+            await ready(pilot, app)
+            assert shown(app).editor.text == text + SCRIPT
+            assert ("has another unsaved text" in notices(app)) is conflict
+            await author(app)._files.save(shown(app))
+            assert not shown(app).draft.dirty
+        session.let_go()
+        (scripts / "checks.workflow.js").write_text(SCRIPT)
+
+
 async def test_unsaved_text_outlives_its_file(make_app: MakeApp, scripts: Path) -> None:
     session = Session()
     app = make_app(screen="author", session=session)
@@ -228,3 +255,14 @@ async def test_a_file_that_is_no_text_is_refused_in_words(make_app: MakeApp, scr
         author(app)._scripts.list.focus()
         await pilot.press("enter")
         await ready(pilot, app)
+
+
+async def test_a_script_that_another_program_wrote_is_listed_without_leaving_the_screen(
+    make_app: MakeApp, scripts: Path
+) -> None:
+    app = make_app(screen="author")
+    async with app.run_test(size=WIDE) as pilot:
+        await ready(pilot, app)
+        (scripts / "fresh.workflow.js").write_text(SCRIPT)
+        await until(pilot, lambda: Path("fresh.workflow.js") in author(app)._files.found.scripts)
+        await until(pilot, lambda: "fresh" in painted(app))

@@ -51,7 +51,7 @@ async def test_from_an_empty_folder_to_a_saved_version(tmp_path: Path) -> None:
             await pilot.press("ctrl+end", "up", *"console", "full_stop", *"log(1);", "enter")
             await until(pilot, lambda: bool(shown(app).problems))
             assert "console" in screen_text(app).partition("Problems")[2]
-            await pilot.press("up", "alt+f")
+            await pilot.press("up", "alt+q")
             await until(pilot, lambda: not shown(app).problems)
             assert "console" not in shown(app).editor.text
 

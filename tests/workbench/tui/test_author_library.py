@@ -285,7 +285,7 @@ async def test_two_versions_are_compared(make_app: MakeApp, scripts: Path, size:
     app = make_app(client, screen="author")
     async with app.run_test(size=size) as pilot:
         await ready(pilot, app)
-        await pilot.press("alt+equals_sign")
+        await pilot.press("alt+c")
         await until(pilot, lambda: isinstance(app.screen, Picker))
         assert "Compare checks.workflow.js with" in painted(app)
         await pilot.press("enter")
@@ -318,7 +318,7 @@ async def test_i13_hostile_text_in_a_comparison_is_shown_as_symbols(make_app: Ma
     app = make_app(client, screen="author")
     async with app.run_test(size=WIDE) as pilot:
         await ready(pilot, app)
-        await pilot.press("alt+equals_sign")
+        await pilot.press("alt+c")
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))

@@ -136,7 +136,7 @@ def test_two_versions_compared(
 
     async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
         await ready(pilot, app)
-        await pilot.press("alt+equals_sign")
+        await pilot.press("alt+c")
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))
@@ -151,7 +151,7 @@ def test_two_versions_side_by_side(snap_compare: Any, make_app: MakeApp, scripts
 
     async def act(pilot: Pilot[Any], app: WorkbenchApp) -> None:
         await ready(pilot, app)
-        await pilot.press("alt+equals_sign")
+        await pilot.press("alt+c")
         await until(pilot, lambda: isinstance(app.screen, Picker))
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(app.screen, CompareScreen))

@@ -336,3 +336,20 @@ async def test_ten_thousand_lines_can_be_opened_and_typed_in() -> None:
             await pilot.pause()
             assert editor.text.endswith("\nx")
             assert len({call.args[0].row for call in painted.call_args_list}) <= 2 * editor.size.height
+
+
+async def test_a_place_that_is_gone_to_before_the_first_layout_does_not_scroll_sideways() -> None:
+    editor = ScriptEditor("const a = 1;\n" * 40)
+    editor.go_to(30, 4)
+    async with running(editor=editor) as (pilot, _):
+        await pilot.pause()
+        assert editor.scroll_offset.x == 0
+        assert editor.scroll_offset.y <= 29 < editor.scroll_offset.y + editor.size.height
+
+
+@pytest.mark.parametrize(("column", "left"), [(50, 0), (80, 29)])
+async def test_going_to_a_place_scrolls_sideways_only_as_far_as_it_must(column: int, left: int) -> None:
+    async with running("short\n" + "x" * 100 + "\n" + "short\n" * 40) as (pilot, editor):
+        editor.go_to(2, column)
+        await pilot.pause()
+        assert editor.scroll_offset.x == left

@@ -13,11 +13,13 @@ import pytest
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.keys import _character_to_key
 from textual.screen import Screen
 
 import workbench.tui
 from workbench.tui import keymap, remap
 from workbench.tui.keypage import page
+from workbench.tui.keys.row import Key
 from workbench.tui.screens.help import help_rows
 from workbench.tui.widgets.editor_keys import EDITOR_BINDINGS
 
@@ -58,7 +60,68 @@ def test_no_two_rows_meet_on_one_key() -> None:
 
 def test_keys_that_terminals_send_as_others_are_not_bound() -> None:
     for row in keymap.TABLE:
-        assert not set(row.keys.split(",")) & remap.UNUSABLE, row
+        assert not set(row.keys.split(",")) & remap.unusable(), row
+
+
+#: What xterm puts before the end of a sequence, and kitty's protocol before its "u", for modifiers.
+BITS = {"shift": 1, "alt": 2, "ctrl": 4, "super": 8}
+LETTERS = {"up": "A", "down": "B", "right": "C", "left": "D", "end": "F", "home": "H"}
+NUMBERS = {"delete": 3, "pageup": 5, "pagedown": 6}
+PLAIN = {
+    "escape": "\x1b",
+    "tab": "\t",
+    "enter": "\r",
+    "backspace": "\x7f",
+    "ctrl+@": "\x00",
+    "shift+tab": "\x1b[Z",
+}
+FUNCTION = {f"f{n}": f"\x1bO{letter}" for n, letter in enumerate("PQRS", 1)} | {
+    f"f{n}": f"\x1b[{number}~" for n, number in enumerate((15, 17, 18, 19, 20, 21, 23, 24), 5)
+}
+CHARACTERS = {_character_to_key(chr(code)): chr(code) for code in range(0x20, 0x7F)}
+
+
+def sent(key: str) -> str | None:
+    """What every terminal sends for a key; None where that takes kitty's protocol."""
+    *modifiers, name = key.split("+")
+    bits = 1 + sum(BITS[modifier] for modifier in modifiers)
+    if key in PLAIN or key in FUNCTION:
+        return PLAIN.get(key) or FUNCTION[key]
+    if name in LETTERS:
+        return f"\x1b[{LETTERS[name]}" if bits == 1 else f"\x1b[1;{bits}{LETTERS[name]}"
+    if name in NUMBERS:
+        return f"\x1b[{NUMBERS[name]}~" if bits == 1 else f"\x1b[{NUMBERS[name]};{bits}~"
+    if name in CHARACTERS and not modifiers:
+        return CHARACTERS[name]
+    if name in CHARACTERS and modifiers == ["alt"]:
+        return f"\x1b{CHARACTERS[name]}"
+    if len(name) == 1 and name.isalpha() and modifiers == ["ctrl"]:
+        return chr(ord(name) & 0x1F)
+    return None
+
+
+def sent_by_kitty(key: str) -> str:
+    *modifiers, name = key.split("+")
+    code = 127 if name == "backspace" else ord(CHARACTERS[name])
+    return f"\x1b[{code};{1 + sum(BITS[modifier] for modifier in modifiers)}u"
+
+
+@pytest.mark.parametrize("row", keymap.TABLE, ids=lambda row: row.id)
+def test_every_key_arrives_as_itself_and_the_first_from_every_terminal(row: Key) -> None:
+    keys = row.keys.split(",")
+    assert sent(keys[0]) is not None
+    for key in keys:
+        assert remap.typed(sent(key) or sent_by_kitty(key)) == [key]
+
+
+@pytest.mark.parametrize("key", ["alt+f", "alt+b", "alt+=", "alt+-", "alt+1", "alt+.", "ctrl+m", "ctrl+["])
+def test_a_key_that_textual_reads_as_another_is_refused(key: str) -> None:
+    (problem,) = remap.load({"review.approve": key}).problems
+    assert "which terminals send as another key" in problem
+
+
+def test_keys_that_arrive_are_not_refused() -> None:
+    assert remap.load({"review.approve": "alt+v,ctrl+n,alt+shift+n"}).problems == ()
 
 
 def test_priority_keys_are_no_plain_characters() -> None:

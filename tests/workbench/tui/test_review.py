@@ -35,15 +35,18 @@ from tests.workbench.tui.review_support import (
     everything,
     output,
     read_in_full,
+    receipt,
     shown,
     unsettled,
 )
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.screens.review import ReviewScreen
+from workbench.tui.messages import Tick
+from workbench.tui.screens.review import InboxList, ReviewScreen
 from workbench.tui.screens.review_dialogs import TextDialog
 from workbench.tui.widgets.bytes_view import BytesView
+from workbench.tui.widgets.choice import Choice
 from workflows_core.errors import Conflict
-from workflows_core.model import RunState, Wait
+from workflows_core.model import Cause, RunState, Wait
 
 MakeApp = Callable[..., WorkbenchApp]
 SIZE = (110, 34)
@@ -337,6 +340,82 @@ class TestDeciding:
             await pilot.press("tab", "enter")
             await until(pilot, lambda: "already decided" in notices(app))
 
+    @pytest.mark.parametrize("key", ["A", "X"])
+    @pytest.mark.parametrize("how", ["decided", "expired", "cancelled"])
+    async def test_a_question_is_withdrawn_once_its_object_is_over(
+        self, make_app: MakeApp, clock: FrozenClock, key: str, how: str
+    ) -> None:
+        exact = artifact(SMALL)
+        client = client_of(
+            (at_checkpoint(exact=exact), exact), (at_checkpoint("wr_other", exact=exact), exact)
+        )
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot, "enter")
+            await until(pilot, lambda: may(app, "approve"))
+            asked = detail(app).subject
+            assert asked is not None
+            await pilot.press(key)
+            await until(pilot, lambda: app.screen is not app.base_screen)
+            if key == "X":
+                await pilot.press(*"no letter")
+            run_id = asked.view.run_id
+            if how == "decided":
+                made = receipt(run_id, exact, decision="reject", reason="no letter")
+                client.change(run_id, state=RunState.FAILED, waiting=None, receipts=(made,))
+                said = "evidence-review was decided in the meantime: rejected"
+            elif how == "expired":
+                clock.advance(90_000)
+                app.base_screen.post_message(Tick(clock()))
+                said = "This wait expired"
+            else:
+                cause = Cause("cancelled", "somebody asked for it")
+                client.change(run_id, state=RunState.CANCELLED, waiting=None, cause=cause)
+                said = "somebody asked for it"
+            await until(pilot, lambda: said in flat(screen_text(app)))
+            text = screen_text(app)
+            assert "It cannot be decided any more" in text
+            assert "no letter" in text or key == "A"
+            assert [choice.disabled for choice in app.screen.query(Choice)] == [False, True]
+            await pilot.press("tab", "tab", "enter", "escape")
+            await until(pilot, lambda: app.screen is app.base_screen)
+            await settle(pilot)
+            assert client.decided == []
+
+    async def test_a_refusal_of_what_is_over_says_why_keeps_the_reason_and_gives_the_list_back(
+        self, make_app: MakeApp
+    ) -> None:
+        client = one(artifact(SMALL))
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot, "enter")
+            await until(pilot, lambda: may(app, "approve"))
+            await pilot.press("X")
+            await until(pilot, lambda: isinstance(app.screen, TextDialog))
+            client.failures["decide"] = Conflict("run is failed; ok cannot be decided now")
+            client.views[RUN] = at_checkpoint(
+                state=RunState.FAILED, waiting=None, cause=Cause("expired", "nobody decided in time")
+            )
+            await pilot.press(*"no letter", "enter", "tab", "enter")
+            await until(pilot, lambda: "Nothing was decided" in notices(app))
+            assert "nobody decided in time" in notices(app) and "Your reason: no letter" in notices(app)
+            client.changed(RUN)
+            await until(pilot, lambda: "Nothing waits for you." in screen_text(app))
+            assert isinstance(app.focused, InboxList)
+            await shown(pilot, "s")
+            assert "Nobody has decided anything" in screen_text(app)
+
+    async def test_the_focus_leaves_an_output_that_is_gone(self, make_app: MakeApp) -> None:
+        client = one(artifact(SMALL))
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot, "enter")
+            assert app.focused is output(app)
+            client.change(RUN, state=RunState.FAILED, waiting=None)
+            await until(pilot, lambda: "Nothing waits for you." in screen_text(app))
+            await settle(pilot)
+            assert isinstance(app.focused, InboxList)
+
     async def test_bytes_that_are_not_the_checkpoints_version_cannot_be_decided(
         self, make_app: MakeApp
     ) -> None:
@@ -528,20 +607,40 @@ class TestOutside:
 
 
 class TestPictures:
-    async def test_an_image_is_sketched_and_that_never_counts(self, make_app: MakeApp) -> None:
-        client = one(artifact(png(300, 200) + b"\n" * 3_000, "image/png", path="label.png"))
+    async def test_an_image_is_sketched_and_neither_that_nor_its_bytes_count(self, make_app: MakeApp) -> None:
+        client = one(artifact(png(60, 40), "image/png", path="label.png"))
         app = application(make_app, client)
         async with app.run_test(size=SIZE) as pilot:
             await shown(pilot, "enter")
             assert detail(app).tab == "picture"
             text = screen_text(app)
-            assert "PNG, 300 by 200 pixels" in text and "▀▀▀▀" in text
+            assert "PNG, 60 by 40 pixels" in text and "▀▀▀▀" in text
             assert "does not count as shown" in flat(text)
             await pilot.pause(0.05)
             assert progress(app).coverage.seen == 0 and not may(app, "approve")
+            assert "Markdown" not in text
+            assert "not drawn legibly; view it outside: E or o" in flat(text)
             await shown(pilot, "u")
+            assert detail(app).tab == "picture"
+            assert "E exports the exact copy" in notices(app) and "then V states" in notices(app)
+            await shown(pilot, "3")
             assert detail(app).tab == "hex"
-            await until(pilot, lambda: progress(app).coverage.seen > 0)
+            await until(pilot, lambda: progress(app).coverage.complete)
+            await settle(pilot)
+            assert "bytes do not count; view it outside: E or o" in flat(screen_text(app))
+            assert not may(app, "approve") and not may(app, "viewed")
+            await shown(pilot, "u")
+            assert detail(app).tab == "picture"
+            await pilot.press("E")
+            await until(pilot, lambda: isinstance(app.screen, TextDialog))
+            await pilot.press("tab", "tab", "enter")
+            await until(pilot, lambda: may(app, "viewed"))
+            await shown(pilot, "V")
+            assert may(app, "approve")
+            await pilot.press("A")
+            await until(pilot, lambda: app.screen is not app.base_screen)
+            said = flat(screen_text(app))
+            assert "0 % shown here, its bytes read as hex, exported to a file" in said
 
     async def test_a_document_says_what_it_carries(self, make_app: MakeApp) -> None:
         exact = artifact(pdf(pages=9, script=True, note=True), "application/pdf", path="label.pdf")
@@ -558,9 +657,10 @@ class TestPictures:
             await shown(pilot, "enter")
             assert "the bytes are no PNG image" in flat(screen_text(app))
             assert progress(app).coverage.seen == 0
-            await shown(pilot, "3")
+            await shown(pilot, "2")
             assert "no image" in screen_text(app)
             await until(pilot, lambda: progress(app).coverage.complete)
+            assert not may(app, "approve")
 
     async def test_without_colours_there_is_no_sketch(
         self, make_app: MakeApp, monkeypatch: pytest.MonkeyPatch

@@ -61,7 +61,8 @@ def test_a_capture_with_an_odd_record_is_still_listed() -> None:
 
 @pytest.mark.parametrize("status", [status for status in StepStatus if status is not StepStatus.COMPLETED])
 def test_each_status_is_a_word_on_a_narrow_screen_too(status: StepStatus) -> None:
-    run = make_run(steps=(make_step("evidence-review", status, kind=StepKind.CHECKPOINT, agent_ref=None),))
+    step = make_step("evidence-review", status, kind=StepKind.CHECKPOINT, agent_ref=None)
+    run = make_run(state=RunState.RUNNING, steps=(step,))
     assert words.step_mark(run.steps[0]).word in texts(StepRows(run, NOW), 74)[0]
 
 
@@ -93,3 +94,22 @@ def test_a_step_says_that_it_must_be_settled_only_while_that_can_be_done() -> No
     assert "a person must say what became of it" in texts(StepRows(waiting, NOW), 80)[1]
     ended = make_run(state=RunState.CANCELLED, steps=(step,))
     assert len(texts(StepRows(ended, NOW), 80)) == 1
+
+
+def test_a_step_without_an_end_in_a_run_that_nobody_runs_is_interrupted_and_ends_with_the_last_progress() -> (
+    None
+):
+    second = 1_000_000
+    began = NOW - 100 * second
+    step = make_step(
+        "ask", StepStatus.RUNNING, requested_at=began, started_at=began, finished_at=None, has_output=False
+    )
+    run = make_run(
+        state=RunState.RECOVERABLE, steps=(step,), created_at=began, last_progress=began + 15 * second
+    )
+    line = texts(StepRows(run, NOW), 80)[0]
+    assert "interrupted" in line and "running" not in line
+    assert "15 s" in line
+    assert " ━" in line and "·" not in line and "━  " in line
+    bar = line[line.index("━") : line.rindex("━") + 1]
+    assert len(bar) > 12

@@ -47,6 +47,7 @@ TWINS = {
     "runs.review": "review",
     "runs.recover": "recover --preview",
     "runs.reconcile": "reconcile",
+    "runs.answer": "answer",
     "runs.cancel": "cancel",
     "runs.delete": "delete",
     "runs.compare": "compare",

@@ -48,6 +48,15 @@ RUNS: Final = (
         shown=True,
     ),
     Key(
+        "runs.answer",
+        "runs",
+        "T",
+        "answer",
+        "answer",
+        "Type the answer that a manual agent waits for",
+        shown=True,
+    ),
+    Key(
         "runs.cancel",
         "runs",
         "c",

@@ -82,6 +82,7 @@ class AuthorScreen(WorkbenchScreen):
         await self._files.find()
         await self._files.find_versions()
         await self._files.look_at_disk()
+        await self._files.look_for_scripts()
         self._runs.request()
         if first and self.current is not None and self.focused is self.home():
             self.current.editor.focus()
@@ -164,6 +165,7 @@ class AuthorScreen(WorkbenchScreen):
         elif file is not None and (not file.draft.dirty or await self._files.save(file)):
             edit_outside(self.app, file.draft.path)
             await self._files.look_at_disk()
+        await self._files.look_for_scripts()
 
     def action_file(self, by: int) -> None:
         self._column.step(by)
@@ -295,6 +297,8 @@ class AuthorScreen(WorkbenchScreen):
         if checked is not None and checked.errors:
             self.reveal("centre")
             self._column.problem_list.focus()
+            first = next(n for n, item in enumerate(checked.problems) if item.severity == "error")
+            self._column.problem_list.go_to(str(first))
             count = words.count(checked.errors, "error")
             self.workbench.notice(f"Not {act}: the script has {count}.", severity="warning")
             return None
@@ -377,6 +381,7 @@ class AuthorScreen(WorkbenchScreen):
     @work(group="disk", exclusive=True, exit_on_error=False)
     async def _watch_disk(self) -> None:
         await self._files.look_at_disk()
+        await self._files.look_for_scripts()
 
     def commands(self) -> Iterator[Command]:
         acts: tuple[tuple[str, str, Callable[[], object], str], ...] = (

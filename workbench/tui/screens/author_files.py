@@ -33,6 +33,7 @@ class Files:
         self._column = column
         self._changed = changed
         self._restored = False
+        self._looks = 0
         self.session = AuthorSession()
         self.found = Found()
         #: The saved versions, by name and newest first.
@@ -53,6 +54,7 @@ class Files:
         if self._restored:
             return
         self.session = AuthorSession.load(self._screen.context.settings.session.get("author"))
+        self._take_over()
         await self.find()
         for remembered in self.session.open:
             await self._reopen(remembered)
@@ -62,6 +64,28 @@ class Files:
         if not self._column.files and self.found.scripts:
             await self.open(self.found.scripts[0])
         self._restored = True
+
+    def _take_over(self) -> None:
+        """Take in what ended applications left unsaved. Theirs is deleted only once it is written here."""
+        store = self._screen.context.settings.session
+        try:
+            for left in store.left():
+                other = AuthorSession.load(left.get("author"))
+                kept = other.open = self.session.absorb(other)
+                store.set("author", self.session.dump())
+                store.save()
+                if kept:
+                    left.set("author", other.dump())
+                    left.save()
+                left.let_go(delete=not kept)
+                for item in kept:
+                    self._screen.workbench.notice(
+                        f"{item.path} has another unsaved text, from another application. "
+                        "It is kept, and opens at a start after this one is saved or discarded.",
+                        severity="warning",
+                    )
+        except OSError as error:
+            self._screen.workbench.notice(f"The session cannot be remembered: {error}", severity="warning")
 
     async def _reopen(self, remembered: OpenScript) -> None:
         path = Path(remembered.path)
@@ -114,6 +138,15 @@ class Files:
         async with self._screen.busy("looking for scripts"):
             self.found = await asyncio.to_thread(find_scripts, self._root)
         self._changed()
+
+    async def look_for_scripts(self) -> None:
+        """List what other programs wrote or removed, at every third call: a large workspace takes a while."""
+        self._looks += 1
+        if self._looks % 3 == 0:
+            found = await asyncio.to_thread(find_scripts, self._root)
+            if found != self.found:
+                self.found = found
+                self._changed()
 
     async def find_versions(self) -> None:
         """Look again which versions are saved, and load those that are open and could not be loaded before."""

@@ -53,7 +53,8 @@ class NoticesScreen(Modal[None]):
             cast("WorkbenchApp", self.app).copy("the notice", self._notices[self._owners[index]].text)
 
     def _lay_out(self) -> None:
-        width = max(20, self._list.size.width - 2)
+        # What is left beside the indent and the scroll bar that long lists have.
+        width = max(20, self._list.size.width - 2 - self._list.styles.scrollbar_size_vertical)
         lines: list[Line] = []
         self._owners = []
         for index, notice in enumerate(self._notices):

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from textual import on, work
+from textual import on
 from textual.widget import Widget
 
-from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import WorkflowError
 from workflows_core.model import RunView
 
-from ... import words
-from ...review import Act, Decided, Waiting, consumers, decided, last_approved
+from ...review import Act, Decided, Waiting, decided, last_approved
 from .. import keymap
 from ..messages import RunsChanged, Tick
 from ..refresh import Refresher
@@ -25,9 +23,7 @@ from ..widgets.review_detail import ReviewDetail, Subject
 from ..widgets.review_rows import DecidedRows, InboxRows, look
 from ..widgets.run_detail import copied_from
 from .base import Column
-from .dialogs import Answer, Dialog
-from .review_dialogs import TextDialog, approving, reason_problem, rejecting
-from .review_outside import OutsideActs
+from .review_deciding import DecidingActs
 from .review_subjects import Subjects
 
 #: Runs whose receipts the list of decisions shows, the newest.
@@ -42,7 +38,7 @@ class InboxList(LineList):
     BINDINGS = keymap.bindings("review.list")
 
 
-class ReviewScreen(OutsideActs):
+class ReviewScreen(DecidingActs):
     """F4. The cursor of the list says what is under review; nothing is decided that was not shown in full."""
 
     NAME = "review"
@@ -71,6 +67,7 @@ class ReviewScreen(OutsideActs):
         self._detail = ReviewDetail(
             self.context.clock,
             unseen_key=self.workbench.key_label("review.unseen"),
+            outside_keys=self.outside_keys(),
             unicode=self.unicode,
             id="output",
         )
@@ -93,8 +90,10 @@ class ReviewScreen(OutsideActs):
             self._reader.request()
         if self._past:
             self._receipts.request()
+        self.check_asked()
 
     def on_tick(self, message: Tick) -> None:
+        self.check_asked()
         if self.is_current:
             self._fill()
             self._detail.tick()
@@ -181,6 +180,8 @@ class ReviewScreen(OutsideActs):
         self._selected, self._read = id, None
         if id is None:
             self._detail.announce("Review", "" if self._inbox.list.filter else "Nothing is selected.")
+            if self._detail.has_focus_within:
+                self.go_home()
         else:
             self._reader.request()
             self.set_timer(PATIENCE, self._announce)
@@ -294,7 +295,9 @@ class ReviewScreen(OutsideActs):
             await self.run_action(f"screen.{message.name}")
 
     def action_unseen(self) -> None:
-        self._detail.next_unseen()
+        progress = self.subject.progress if self.subject is not None else None
+        if not self._detail.next_unseen() and progress is not None and progress.pictorial:
+            self.say_view_outside()
 
     def action_tab_at(self, number: int) -> None:
         self._detail.go_to_tab_at(number)
@@ -308,66 +311,6 @@ class ReviewScreen(OutsideActs):
         copied = copied_from(self._detail.output if self._detail.has_focus_within else self._inbox.list)
         if copied is not None:
             self.workbench.copy(*copied)
-
-    @work(group="act", exit_on_error=False)
-    async def action_approve(self) -> None:
-        subject = self.subject
-        if subject is None or subject.progress is None or subject.item is None or not self.may("approve"):
-            return
-        next_steps = consumers(subject.view, subject.item.step_id, subject.item.attempt)
-        answers = [Answer("wait", "Not yet"), Answer("approve", "Approve these bytes")]
-        dialog = Dialog("Approve this output?", approving(subject, subject.progress, next_steps), answers)
-        if await self.app.push_screen_wait(dialog) == "approve":
-            await self._decide(subject, "approve", None)
-
-    @work(group="act", exit_on_error=False)
-    async def action_reject(self) -> None:
-        subject = self.subject
-        if subject is None or subject.progress is None or not self.may("reject"):
-            return
-        dialog = TextDialog(
-            "Reject this output?",
-            rejecting(subject, subject.progress),
-            [Answer("wait", "Not yet"), Answer("reject", "Reject this output", danger=True)],
-            placeholder="reason, for the receipt and the run's cause",
-            check=reason_problem,
-        )
-        reason = await self.app.push_screen_wait(dialog)
-        if reason is not None:
-            await self._decide(subject, "reject", reason)
-
-    async def _decide(self, subject: Subject, decision: str, reason: str | None) -> None:
-        item, progress = subject.item, subject.progress
-        assert item is not None and progress is not None
-        request = DecideRequest(
-            run_id=item.run_id,
-            step_id=item.step_id,
-            attempt=item.attempt,
-            decision=decision,
-            sha256=progress.sha256,
-            reason=reason,
-            review=progress.review(),
-        )
-        async with self.busy("recording the decision"):
-            receipt = await self.context.client.decide(request)
-        self.action_back()
-        past = "Approved" if receipt.decision == "approve" else "Rejected"
-        self.workbench.notice(
-            f"{item.step_id} of {item.name or item.run_id}, hash {words.hash7(progress.sha256)}. "
-            f"{self.workbench.key_label('review.group')} shows the receipt.",
-            title=past,
-        )
-
-    @work(group="act", exit_on_error=False)
-    async def action_resume(self) -> None:
-        subject = self.subject
-        if subject is None or subject.item is None or not self.may("resume"):
-            return
-        item = subject.item
-        async with self.busy("resuming"):
-            outcome = await self.context.client.resume(item.run_id, item.step_id, item.attempt)
-        self.action_back()
-        self.workbench.notice(outcome.message, title="Resume")
 
     # Comparing
 

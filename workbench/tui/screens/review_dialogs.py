@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, Final
 
 from textual import on
 from textual.containers import Horizontal
@@ -24,7 +24,38 @@ from ..widgets.choice import Choice
 from ..widgets.lines import LineList, Span, TextRows, wrap
 from ..widgets.pane import Field, Pane
 from ..widgets.review_detail import Subject
-from .dialogs import Answer, Modal
+from .dialogs import Answer, Dialog, Modal
+
+#: The title of a question whose object is over.
+OVER: Final = "It cannot be decided any more"
+
+
+class DecisionDialog(Dialog):
+    """A question that can be withdrawn while it is open."""
+
+    withdrawn = False
+
+    def withdraw(self, why: str) -> None:
+        """Say ``why``, an inert text, and leave only the safe answer."""
+        self.withdrawn = True
+        self._title, self._text = OVER, _over(why, self._text)
+        _leave_safe_answer(self, OVER)
+        self._lay_out()
+
+
+def _over(why: str, text: str) -> str:
+    """``why``, and of what the question said only what it was about: its first paragraph."""
+    about, _, _ = text.partition("\n\n")
+    return f"{why}\n\n{about}"
+
+
+def _leave_safe_answer(dialog: Modal[Any], title: str) -> None:
+    dialog.query_one("#frame", Pane).set_title(title)
+    safe, *others = dialog.query(Choice)
+    if dialog.focused in others:
+        safe.focus()
+    for choice in others:
+        choice.disabled = True
 
 
 class TextDialog(Modal[str | None]):
@@ -41,6 +72,7 @@ class TextDialog(Modal[str | None]):
     TextDialog #answers { height: 1; }
     """
     AUTO_FOCUS: ClassVar[str] = ""
+    withdrawn = False
 
     def __init__(
         self,
@@ -87,6 +119,14 @@ class TextDialog(Modal[str | None]):
         self._lines.styles.height = min(len(lines), room)
         self._lines.can_focus = len(lines) > room
         self._lines.set_rows(TextRows([(Span(line),) for line in lines]))
+
+    def withdraw(self, why: str) -> None:
+        """Say ``why``, an inert text, and leave only the safe answer. What was typed stays to be copied."""
+        self.withdrawn = True
+        self._title, self._text = OVER, _over(why, self._text)
+        _leave_safe_answer(self, OVER)
+        self._problem.update("")
+        self._lay_out()
 
     @on(Input.Submitted)
     def _typed(self, message: Input.Submitted) -> None:
@@ -138,6 +178,8 @@ def object_of(subject: Subject, progress: Progress) -> str:
     artifact, item = subject.artifact, subject.item
     assert artifact is not None and item is not None
     shown = "shown in full" if progress.in_full else f"{progress.percent} % shown here"
+    if progress.pictorial and progress.coverage.seen and not progress.in_full:
+        shown += f", its bytes read as {inert(', '.join(sorted(progress.renderers)))}"
     if progress.outside is not None and progress.stated:
         shown += f", {progress.outside.value}"
     return (

@@ -43,6 +43,21 @@ class OutsideActs(WorkbenchScreen):
         """Bring the bar up to date."""
         raise NotImplementedError
 
+    def outside_keys(self) -> str:
+        """The keys that let the exact copy out, in words: ``E or o``."""
+        label = self.workbench.key_label
+        return f"{label('review.export')} or {label('review.outside')}"
+
+    def say_view_outside(self) -> None:
+        """Tell how to go on with a picture or document that cannot be shown in full here."""
+        label = self.workbench.key_label
+        self.workbench.notice(
+            "It counts as shown only where the terminal draws all of it legibly; its bytes do not count. "
+            f"{label('review.export')} exports the exact copy, {label('review.outside')} opens it in the system's "
+            f"viewer; then {label('review.viewed')} states that you have viewed it.",
+            title="View it outside",
+        )
+
     @work(group="act", exit_on_error=False)
     async def action_open_outside(self) -> None:
         """Show the exact bytes in the system's viewer, on a private copy."""

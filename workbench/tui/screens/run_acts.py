@@ -12,6 +12,7 @@ from pathlib import Path
 
 from textual import work
 
+from workflows_core.errors import WorkflowError
 from workflows_core.model import DELETABLE, RunState, RunSummary, RunView, StepView
 
 from ... import acts, words
@@ -60,6 +61,8 @@ class RunActs(WorkbenchScreen):
             return run is not None and acts.may_recover(run)
         if action == "reconcile":
             return run is not None and self._unsettled() is not None
+        if action == "answer":
+            return run is not None and self._asked() is not None
         if action in ("export", "fork"):
             return run is not None
         if action == "compare":
@@ -181,6 +184,36 @@ class RunActs(WorkbenchScreen):
         async with self.busy("putting it on record"):
             outcome = await client.reconcile(request)
         self.workbench.notice(outcome.message, title="Reconcile")
+
+    def _asked(self) -> StepView | None:
+        """The call under the cursor of the details that a person must answer, else the first one of the run."""
+        view = self.acting_view()
+        steps = words.awaiting_answer(view) if view is not None else []
+        return next((step for step in steps if step == self.acting_step()), steps[0] if steps else None)
+
+    @work(group="act", exit_on_error=False)
+    async def action_answer(self) -> None:
+        """Ask for the answer of a manual agent's call, and give it. What is refused stays in the notice."""
+        from .run_answer import AnswerDialog
+
+        view, step = self.acting_view(), self._asked()
+        if view is None or step is None or step.child_run_id is None:
+            return
+        client = self.context.client
+        agent = self.context.workspace.config.agents.get(step.agent_ref or "")
+        instructions = "" if agent is None else str(agent.settings.get("instructions", ""))
+        dialog = AnswerDialog(view, step, instructions, who=client.identity())
+        given = await self.app.push_screen_wait(dialog)
+        if given is None:
+            return
+        try:
+            async with self.busy("giving the answer"):
+                outcome = await client.answer(step.child_run_id, given.value, failed=given.failed)
+        except WorkflowError as error:
+            said = f"{error}\nNothing was recorded. You typed:\n{given.typed}"
+            self.workbench.notice(said, title="Not answered", severity="error")
+            return
+        self.workbench.notice(outcome.message, title="Answer")
 
     def _exportable(self) -> StepView | None:
         """The step under the cursor of the details, where it has bytes."""

@@ -17,7 +17,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.cache import LRUCache
 from textual.document._document import EditResult, Location, Selection
-from textual.geometry import Region, Size
+from textual.geometry import Offset, Region, Size
 from textual.message import Message
 from textual.reactive import Reactive, reactive
 from textual.strip import Strip
@@ -97,6 +97,7 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         self._cut = "…" if unicode else ">"
         self._painted: dict[int, Line | None] = {}
         self._look_due = False
+        self._sight_due = False
         #: Asked about each key before the editor acts on it; True: it was meant for somebody else.
         self.ask_first: Callable[[events.Key], bool] | None = None
         super().__init__(
@@ -220,8 +221,28 @@ class ScriptEditor(TextArea, inherit_bindings=False):
         self._spans.follow(edit.start[0], edit.end[0], edit.new_end[0], edit.changed)
 
     def go_to(self, line: int, column: int = 1) -> None:
-        """Put the cursor at this place, counted from 1, and in the middle of the view."""
+        """Put the cursor at this place, counted from 1, and its line in the middle of the view."""
         self.move_cursor((max(0, line - 1), max(0, column - 1)), center=True)
+
+    def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
+        # Before the first layout no width is known: where to scroll is decided then.
+        if not self.size:
+            self._sight_due = self._sight_due or center
+            return Offset()
+        if not center:
+            return super().scroll_cursor_visible(False, animate)
+        x, y = self.wrapped_document.location_to_offset(self.cursor_location)
+        width, height = self.scrollable_content_region.size
+        before = self.scroll_offset
+        # Sideways only as far as it must be: lines are read from their start.
+        left = max(0, x + 3 - (width - self.gutter_width))
+        self.scroll_to(left, y - height // 2, animate=animate, force=True, immediate=True)
+        return self.scroll_offset - before
+
+    def on_resize(self) -> None:
+        if self._sight_due and self.size:
+            self._sight_due = False
+            self.call_after_refresh(self.scroll_cursor_visible, center=True)
 
     def become(self, text: str) -> None:
         """Make the text equal to ``text`` by one edit that undo takes back; the cursor keeps its place.

@@ -1,7 +1,8 @@
 """The keys of the editor and of the Author screen's other panes. Function keys are left alone in text.
 
 Every binding has an id, so that it can be remapped, and a tooltip, from which help is made. Terminals send
-ctrl+h, ctrl+i, ctrl+j and ctrl+m as backspace, tab and enter: they are never bound.
+ctrl+h, ctrl+i, ctrl+j and ctrl+m as backspace, tab and enter, and alt with b, f, a digit or a sign as other keys:
+they are never bound. The first key of each row arrives from every terminal.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ EDITOR_BINDINGS: Final[list[BindingType]] = [
     _key("alt+delete", "delete_word_right", "Delete one word to the right"),
     _key("ctrl+u,super+backspace", "delete_to_start_of_line", "Delete to the start of the line"),
     _key("ctrl+k", "delete_to_end_of_line_or_delete_line", "Delete to the end of the line"),
-    _key("ctrl+shift+k", "delete_line", "Delete the line"),
+    _key("alt+k,ctrl+shift+k", "delete_line", "Delete the line"),
     _key("alt+right", "indent", "Indent the line or the selected lines"),
     _key("alt+left", "dedent", "Take one step of indentation away"),
     _key("ctrl+x,super+x", "cut", "Cut the selection, or the line"),
@@ -68,7 +69,7 @@ def _pane(name: str, keys: str, action: str, verb: str, tooltip: str, shown: boo
 AUTHOR_BINDINGS: Final[Mapping[str, list[Binding]]] = {
     "author": [
         _pane("again", "alt+r", "run_again", "run again", "Launch the same again, as a new run", True),
-        _pane("fix", "ctrl+full_stop,alt+f", "fix", "fix", "Apply the fix of the problem at the cursor"),
+        _pane("fix", "alt+q", "fix", "fix", "Apply the fix of the problem at the cursor"),
         _pane("problem_next", "alt+down", "problem(1)", "problem", "Go to the next problem"),
         _pane("problem_previous", "alt+up", "problem(-1)", "problem", "Go to the previous problem"),
         _pane("step", "alt+t", "show_step", "step", "Show the step of this line in Runs"),
@@ -85,7 +86,7 @@ AUTHOR_BINDINGS: Final[Mapping[str, list[Binding]]] = {
             "save version",
             "Save the text as a version of the library",
         ),
-        _pane("compare", "alt+equals_sign", "compare", "compare", "Compare with another script or version"),
+        _pane("compare", "alt+c", "compare", "compare", "Compare with another script or version"),
         _pane("arguments", "alt+g", "go_arguments", "arguments", "Go to the arguments"),
     ],
     "author.scripts": [

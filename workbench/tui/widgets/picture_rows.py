@@ -15,11 +15,11 @@ from .lines import Line, Span, TextRows, wrap
 MOST_ROWS = 48
 _SKETCH: Final = (
     "A sketch in half blocks does not count as shown. To decide, open or export the exact copy and state that you "
-    "viewed it, or read the bytes."
+    "viewed it."
 )
 _NO_SKETCH: Final = (
     "This terminal draws no colours, so there is no sketch. To decide, open or export the exact copy and state that "
-    "you viewed it, or read the bytes."
+    "you viewed it."
 )
 
 

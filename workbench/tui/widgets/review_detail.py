@@ -14,7 +14,7 @@ from workflows_core.model import Artifact, Decision, RunView
 
 from ... import words
 from ...preview import can_preview
-from ...review import Approved, Progress, Waiting, receipt_lines
+from ...review import Approved, Progress, Waiting, is_pictorial, receipt_lines
 from ...review_coverage import Coverage
 from ...review_pictures import PictureCoverage
 from ..refresh import Refresher
@@ -26,7 +26,7 @@ from .pane import ListPane
 from .picture_list import PictureList
 from .review_header import ReviewHeader
 from .review_pictures import Pictures
-from .review_rows import compared_rows, lines_of, named_rows, side_by_side, text_rows
+from .review_rows import compared_rows, coverage_label, lines_of, named_rows, side_by_side, text_rows
 from .run_header import Tab, TabBar
 
 #: The tabs in which exact bytes stand.
@@ -86,7 +86,9 @@ def byte_tab(subject: Subject) -> str:
     assert artifact is not None
     if subject.tokens is not None:
         return "tree"
-    if artifact.media_type == "text/markdown" or (artifact.path or "").endswith(".md"):
+    if not is_pictorial(artifact.media_type) and (
+        artifact.media_type == "text/markdown" or (artifact.path or "").endswith(".md")
+    ):
         return "markdown"
     try:
         text = artifact.body.decode("utf-8")
@@ -105,13 +107,21 @@ class ReviewDetail(ListPane):
         """The tab that compares was chosen before there was anything to compare with."""
 
     def __init__(
-        self, clock: Callable[[], int], *, unseen_key: str, unicode: bool = True, id: str | None = None
+        self,
+        clock: Callable[[], int],
+        *,
+        unseen_key: str,
+        outside_keys: str,
+        unicode: bool = True,
+        id: str | None = None,
     ) -> None:
+        """``outside_keys`` are those that let the exact copy out, in words: ``E or o``."""
         self.output = BytesView()
         super().__init__("Review", lines=self.output, counted=False, id=id)
         self._clock = clock
         self._unicode = unicode
         self._unseen_key = unseen_key
+        self._outside_keys = outside_keys
         self._header = ReviewHeader()
         self._bar = TabBar()
         self.coverage = CoverageBar(unicode=unicode)
@@ -186,7 +196,10 @@ class ReviewDetail(ListPane):
         if subject.artifact is not None:
             if can_preview(subject.artifact.media_type):
                 names.append("picture")
-            names += [name for name in BYTE_TABS if name != "tree" or subject.tokens is not None]
+            left_out = set() if subject.tokens is not None else {"tree"}
+            if is_pictorial(subject.artifact.media_type):
+                left_out.add("markdown")
+            names += [name for name in BYTE_TABS if name not in left_out]
         if subject.about:
             names.append("about")
         if subject.artifact is not None:
@@ -328,16 +341,16 @@ class ReviewDetail(ListPane):
         shown: Coverage | PictureCoverage = progress.coverage
         if self._tab == "picture" and progress.pictures is not None:
             shown = progress.pictures
-        if progress.in_full:
-            label = "in full"
-        elif progress.may_decide and progress.outside is not None:
-            label = f"{shown.percent} %, viewed outside"
-        else:
-            label = f"{shown.percent} %; {self._unseen_key} goes to the next unseen part"
+        label = coverage_label(
+            progress, shown, self._unseen_key, self._outside_keys, in_bytes=self._tab in BYTE_TABS
+        )
         self.coverage.show(shown.size, shown.ranges, label, complete=progress.in_full)
 
     def next_unseen(self) -> bool:
-        """Go to the next part that was not shown, unfolding it; False where there is none."""
+        """Go to the next part that was not shown, unfolding it; False where there is none to go to.
+
+        Of an image or a document those are parts of its pages, where the terminal draws them.
+        """
         subject = self._subject
         if subject is None or subject.progress is None:
             return False
@@ -350,8 +363,11 @@ class ReviewDetail(ListPane):
                 self.output.go_to_part(*part)
                 self.output.focus()
             return part is not None
+        if progress.pictorial:
+            self.go_to_tab("picture")
+            return progress.pictures is not None
         if self._tab not in BYTE_TABS:
-            self.go_to_tab("picture" if progress.pictures is not None else byte_tab(subject))
+            self.go_to_tab(byte_tab(subject))
             return True
         shown, index = self.output.bytes_shown, self.output.current_index
         here = shown.span(index)[0] if shown is not None and index is not None else 0

@@ -117,7 +117,8 @@ class Pictures:
             except PreviewFailed as error:
                 rows = text_rows(
                     f"{error.title}: {error}.\n\n"
-                    "The bytes are in the other tabs; the exact copy can be opened or exported.",
+                    "Its bytes are in the other tabs, which does not count as shown. To decide, open or export the exact "
+                    "copy and state that you viewed it.",
                     width,
                 )
             self._sketch = width, rows

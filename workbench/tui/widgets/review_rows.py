@@ -12,7 +12,9 @@ from workflows_core.model import Artifact
 
 from ... import words
 from ...inert import cells, inert
-from ...review import Act, Decided, Waiting, brief
+from ...review import Act, Decided, Progress, Waiting, brief
+from ...review_coverage import Coverage
+from ...review_pictures import PictureCoverage
 from .byte_rows import breaks, decoded, visible
 from .json_rows import pretty
 from .lines import Line, Span, TextRows, fit, wrap
@@ -106,6 +108,25 @@ class DecidedRows:
 def look(rows: InboxRows | DecidedRows) -> tuple[object, ...]:
     """What the rows look like: the same for two that need no painting in between."""
     return type(rows), rows.items, [rows.time(index) for index in range(len(rows))]
+
+
+def coverage_label(
+    progress: Progress,
+    shown: Coverage | PictureCoverage,
+    unseen_key: str,
+    outside_keys: str,
+    *,
+    in_bytes: bool,
+) -> str:
+    """What stands behind the bar of ``shown``: how much counts, and how to go on. ``in_bytes``: of a tab of bytes."""
+    if progress.in_full:
+        return "in full"
+    if progress.may_decide:
+        return f"{progress.percent} %, viewed outside"
+    if progress.pictorial and shown is progress.coverage:
+        what = "bytes do not count" if in_bytes else "not drawn legibly"
+        return f"{what}; view it outside: {outside_keys}"
+    return f"{shown.percent} %; {unseen_key} goes to the next unseen part"
 
 
 def _row(

@@ -17,6 +17,8 @@ _PLACE: Final = 7
 _LABEL: Final = 10
 #: The agent is left out where the bar would have fewer cells.
 _BAR: Final = 12
+#: Below a call of a manual agent that waits.
+_ASKED: Final = "a person must type its answer"
 
 
 class _Row(NamedTuple):
@@ -33,7 +35,7 @@ class _Row(NamedTuple):
 class StepRows:
     """A step a line; below an opened one its child run, task, output and receipt.
 
-    Always below a step: its error, what was captured, and that a person must say what became of it.
+    Always below a step: its error, what was captured, and that a person must answer it or say what became of it.
 
     ``opened`` holds ids of steps (``row_id``). Steps of one round, which run side by side, are bracketed.
     """
@@ -45,12 +47,13 @@ class StepRows:
         self._now = now
         self._unicode = unicode
         self._unsettled = {_id(step) for step in acts.unsettled(view)}
+        self._asked = {_id(step) for step in words.awaiting_answer(view)}
         self._receipts = {(made.step_id, made.attempt): made for made in view.receipts}
         # Where everything is completed, the glyph and the times say so.
         worded = any(step.status is not StepStatus.COMPLETED for step in view.steps)
-        self._word_width = max(len(words.step_mark(step).word) for step in view.steps) if worded else 0
+        self._word_width = max(len(self._mark(step).word) for step in view.steps) if worded else 0
         self._rows = list(self._flatten(opened))
-        ends = [step.finished_at or (now if view.state.owned else 0) for step in view.steps]
+        ends = [step.finished_at or self._end(step) for step in view.steps]
         self._from = min((step.requested_at or view.created_at for step in view.steps), default=0)
         self._to = max([self._from + 1, *ends])
         self._id_width = min(24, max((len(step.step_id) for step in view.steps), default=0))
@@ -73,7 +76,7 @@ class StepRows:
     def text(self, index: int) -> str:
         row = self._rows[index]
         step = row.step
-        return f"{step.step_id} {words.step_mark(step).word} {step.agent_ref} {step.badge} {row.label} {row.value}"
+        return f"{step.step_id} {self._mark(step).word} {step.agent_ref} {step.badge} {row.label} {row.value}"
 
     def copied(self, index: int) -> tuple[str, str]:
         row = self._rows[index]
@@ -89,7 +92,7 @@ class StepRows:
 
     def _step(self, row: _Row, width: int) -> Line:
         step = row.step
-        mark = words.step_mark(step)
+        mark = self._mark(step)
         left = [
             Span(f"{row.guide} ", "quiet"),
             Span(f"{mark.glyph if self._unicode else mark.ascii} ", mark.tone),
@@ -116,6 +119,12 @@ class StepRows:
             Span(f"{_short(words.took(step, self._end(step))):>{_DURATION}}"),
             Span(f"{words.place(step.line, step.column):>{_PLACE}}", "quiet"),
         )
+
+    def _mark(self, step: StepView) -> words.Mark:
+        """The mark of ``step``: one that has no end in a run that nobody runs was interrupted."""
+        if step.status is StepStatus.RUNNING and not self._view.state.owned:
+            return words.STEP_MARKS[StepStatus.INTERRUPTED]
+        return words.step_mark(step)
 
     def _end(self, step: StepView) -> int:
         """Until when an unfinished step counts: now while the run is live, else the last that is known."""
@@ -159,6 +168,9 @@ class StepRows:
             under = ("│" if self._unicode else "|") if below else " "
             receipt = self._receipts.get((step.step_id, step.attempt))
             details = _details(step, _id(step) in opened, _id(step) in self._unsettled, receipt, self._now)
+            if _id(step) in self._asked:
+                line: Line = (Span(_ASKED, "waiting"),)
+                rows.append(_Row(step, under, "waits", _ASKED, line))
             for label, value, lines in details:
                 rows += [_Row(step, under, label, value, line, n) for n, line in enumerate(lines)]
         return rows
