@@ -17,7 +17,7 @@ from workflows_core import jsontext
 from workflows_core.engine.requests import LaunchRequest
 from workflows_core.errors import UsageError
 from workflows_core.journal.bundle import Bundle
-from workflows_core.journal.driving import Recorded
+from workflows_core.journal.driving import Recorded, batches
 from workflows_core.journal.frames import Frame, FrameKind, JournalWriter
 from workflows_core.journal.verify import Verdict, verify
 from workflows_core.model import new_id
@@ -69,12 +69,15 @@ async def prepare_fork(
         raise UsageError("a frame is named, and nothing to put there: add --reply @FILE")
     text = bundle.script if script is None else script
     entries, notes = stub_entries(bundle, pinned=True)
+    entries = in_turns(entries, calls, bundle.frames)
     if edited is not None:
         entries = [_edited(entry, edited, reply) for entry in entries]
     rest: Sequence[Mapping[str, Any]] = ()
     if not real:
         rest = stubs if stubs is not None else _parent_stubs(bundle, notes)
-    whole = [*entries, *(dict(entry) for entry in rest)]
+    # The turns of an earlier fork are no turns of this one.
+    others = ({key: value for key, value in entry.items() if key != "turn"} for entry in rest)
+    whole = [*entries, *others]
     options = {
         "agents": "real" if real else "stub",
         "stubs": whole,
@@ -91,6 +94,21 @@ async def prepare_fork(
     )
     verdict = await verify(text, frames, expand=bundle.expand, edited=True)
     return Fork(request, text, verdict, tuple(notes))
+
+
+def in_turns(
+    entries: Sequence[dict[str, Any]], calls: Sequence[Recorded], frames: Sequence[Frame]
+) -> list[dict[str, Any]]:
+    """``entries`` with the batch in which each was answered, where any answer came later than it could have.
+
+    ``entries`` are those of the answered Agent calls in ``calls``, in order. Where every answer came in the first
+    batch after its call, giving each at once keeps the order.
+    """
+    found = batches(frames)
+    answered = [one.id for one in calls if one.call["op"] == "agent" and one.result is not None]
+    if all(found.answered[call] == found.asked[call] + 1 for call in answered):
+        return list(entries)
+    return [{**entry, "turn": found.answered[call]} for call, entry in zip(answered, entries, strict=True)]
 
 
 def _parent_stubs(bundle: Bundle, notes: list[str]) -> Sequence[Mapping[str, Any]]:

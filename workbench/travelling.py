@@ -62,7 +62,8 @@ class Traveller:
                 debugger = await self._ready()
                 await act(debugger)
                 values: Mapping[str, Any] = {}
-                if self.watches and debugger.at.limit is None:
+                # Where a limit was reached and no statement is known there is nothing to look from.
+                if self.watches and (debugger.at.limit is None or debugger.at.line is not None):
                     values = await debugger.watch(self.watches)
                 self._at = debugger.at
                 return Seen(

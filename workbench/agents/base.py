@@ -6,7 +6,7 @@ the host's loop and must not block it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -124,7 +124,8 @@ class Started:
 
     ``answer`` and ``due`` (microseconds since the epoch) are known where the backend decides at once; else
     both are None and ``observe`` finds the answer. A durable execution outlives the process and can be
-    observed by the next one. ``counted`` is the stub entry that counts this call, if any.
+    observed by the next one. ``counted`` is the stub entry that counts this call, if any. ``turn`` is awaited before
+    a known answer is given; a process that takes the execution up later does not wait for it.
     """
 
     badge: str
@@ -136,6 +137,7 @@ class Started:
     system: tuple[SystemCall, ...] = ()
     compact: Compaction | None = None
     subagents: tuple[Subagent, ...] = ()
+    turn: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ as a remote one would. ``options`` hold the set by content (``stubs``) and by ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from extension_api.agent_runs import AgentRunStatus
@@ -26,7 +26,8 @@ from .base import (
 )
 from .names import STUB
 from .stubcheck import decode_file, path_problem
-from .stubset import StubSet
+from .stuborder import Orders
+from .stubset import StubEntry, StubSet
 
 SECOND: Final = 1_000_000
 _KEPT_SETS: Final = 32
@@ -49,6 +50,7 @@ class StubBackend:
 
     def __init__(self) -> None:
         self._sets: dict[str, StubSet] = {}
+        self._orders = Orders()
 
     def stub_set(self, options: Mapping[str, Any]) -> StubSet:
         """The set that ``options`` hold, parsed once per hash.
@@ -112,7 +114,15 @@ class StubBackend:
             system=entry.system,
             compact=entry.compact,
             subagents=entry.subagents,
+            turn=None if answer is None else self._turn(call, entry),
         )
+
+    def _turn(self, call: Call, entry: StubEntry) -> Callable[[], Awaitable[None]] | None:
+        turn = entry.turn
+        if turn is None:
+            return None
+        order = self._orders.of(call.run_id, self.stub_set(call.options).turns)
+        return lambda: order.turn(entry.index, turn)
 
     async def observe(self, child: ChildRef, call: Call | None) -> Answer:
         """A stub without an answer hangs: only an interruption ends the wait."""

@@ -16,6 +16,7 @@ AFTER_SECONDS: Final = 86_400
 FILE_BYTES: Final = 2 * 1024 * 1024
 FILES: Final = 16
 EVENTS: Final = 32
+TURNS: Final = 1_000_000
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _BASE64 = "base64:"
@@ -29,6 +30,7 @@ def check_entry(document: Document, path: Path, item: Any) -> None:
             entry.refuse(key, "is longer than 200 characters")
     _json(entry, "task")
     _request(entry)
+    _turn(entry)
     _answer(entry)
     _after(entry)
     _files(entry)
@@ -64,6 +66,18 @@ def _request(entry: Section) -> None:
     value = entry.take("request")
     if "request" in entry and (not isinstance(value, str) or _HASH.fullmatch(value) is None):
         entry.refuse("request", "must be the SHA-256 of a recorded request: 64 hexadecimal digits")
+
+
+def _turn(entry: Section) -> None:
+    turn = entry.take("turn")
+    if "turn" not in entry:
+        return
+    if not isinstance(turn, int) or isinstance(turn, bool) or not 1 <= turn <= TURNS:
+        entry.refuse(
+            "turn", f"must be a whole number from 1 to {TURNS:,}: the batch in which the answer came"
+        )
+    if "request" not in entry:
+        entry.refuse("turn", "belongs to a recorded answer: it needs the hash of its request beside it")
 
 
 def _after(section: Section) -> None:

@@ -35,6 +35,7 @@ class StubEntry(msgspec.Struct, frozen=True, kw_only=True):
     has_task: bool
     task: Any
     request: str | None
+    turn: int | None
     kind: str
     value: Any
     after: float
@@ -103,6 +104,8 @@ class StubSet:
         except (YamlRefused, TypeError, UnicodeEncodeError) as error:
             raise UsageError(str(error), code="stub_set") from None
         self.entries = tuple(_entry(index, item) for index, item in enumerate(plain))
+        #: The batch of each entry that has one, by its index.
+        self.turns = {entry.index: entry.turn for entry in self.entries if entry.turn is not None}
 
     def match(self, agent_ref: str, step_id: str, child_input: Mapping[str, Any]) -> StubEntry | None:
         """The entry that answers this call, or None: then the agent echoes its task."""
@@ -168,6 +171,7 @@ def _entry(index: int, item: Mapping[str, Any]) -> StubEntry:
         has_task="task" in item,
         task=item.get("task"),
         request=item.get("request"),
+        turn=item.get("turn"),
         kind=kind,
         value=item[kind],
         after=item.get("after", 0),

@@ -88,6 +88,7 @@ def orders_document(found: Orders) -> dict[str, Any]:
         "exist": found.exist,
         "ran": found.ran,
         "parallel": [list(group) for group in found.concurrent],
+        "unanswered": list(found.unanswered),
         "changed": [
             {
                 "order": list(case.order),
@@ -124,11 +125,21 @@ def _show_orders(output: Output, found: Orders) -> None:
     from workbench.words import count
 
     exist = "more orders than can be counted" if found.exist is None else count(found.exist, "order")
-    output.line((f"{exist} of answers exist; {found.ran} ran", "title"))
+    verb = "exists" if found.exist == 1 else "exist"
+    of = "recorded answers" if found.unanswered else "answers"
+    output.line((f"{exist} of {of} {verb}; {found.ran} ran", "title"))
     for group in found.concurrent:
         output.line(f"  in flight together: {', '.join(group)}")
+    if found.unanswered:
+        names = ", ".join(found.unanswered)
+        output.line(
+            (f"  no recorded answer: {names}; orders in which those answer are not looked at", "waiting")
+        )
     if not found.changed:
-        output.line(("  none changes the result or a request", "good"))
+        if found.unanswered:
+            output.line("  none of these changes the result or a request")
+        else:
+            output.line(("  none changes the result or a request", "good"))
         return
     output.line((f"  {count(len(found.changed), 'order')} of them change something", "waiting"))
     for case in found.changed[:10]:

@@ -10,7 +10,7 @@ import click
 from .common import common, drawable, err, find_workspace, out, print_json, require_posix, run_async
 from .exits import Exit
 from .output import Output, Piece
-from .replay_looking import At, Place, look, short, show_frames, show_history
+from .replay_looking import At, Expression, Place, look, short, show_frames, show_history
 
 if TYPE_CHECKING:
     from workflows_core.journal.bundle import Bundle
@@ -105,6 +105,7 @@ def _redacted(bundle: Bundle) -> Bundle:
 @click.option(
     "--watch",
     "watches",
+    type=Expression(),
     multiple=True,
     metavar="EXPR",
     help="Evaluate this expression there, in a worker that is thrown away. May be given several times. Without --at: "
@@ -112,6 +113,7 @@ def _redacted(bundle: Bundle) -> Bundle:
 )
 @click.option(
     "--history",
+    type=Expression(),
     metavar="EXPR",
     help="Show the value of this expression at every frame. Names, members and operators: nothing that could change "
     "something.",
@@ -212,7 +214,7 @@ def show_verdict(output: Output, script: str, verdict: Verdict) -> None:
         f"  differs at frame {found.frame}{f', {where}' if where else ''}; frame {found.agreed} agreed"
     )
     lines = script.split("\n")
-    if found.line is not None and found.line <= len(lines):
+    if found.line is not None and 1 <= found.line <= len(lines):
         output.line((f"  {found.line:>4} ", "quiet"), lines[found.line - 1])
     rows: list[list[Piece]] = []
     for one in found.differences:

@@ -44,6 +44,19 @@ class Place(click.ParamType[At]):
         return At(kind, int(digits))
 
 
+class Expression(click.ParamType[str]):
+    """A JavaScript expression. What is none is refused before anything is opened."""
+
+    name = "expression"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from workflows_core.journal.expressions import can_be_read
+
+        if not can_be_read(str(value)):
+            self.fail(f"{str(value)!r} is no expression", param, ctx)
+        return str(value)
+
+
 def look(
     bundle: Bundle, edited: str | None, at: At | None, watches: tuple[str, ...], *, as_json: bool
 ) -> int:
@@ -57,6 +70,7 @@ def look(
         print_json(
             {
                 "frame": moment.frame,
+                "statement": moment.statement,
                 "line": moment.line,
                 "column": moment.column,
                 "locals": locals_document(moment),
@@ -69,7 +83,7 @@ def look(
     where = place(moment.line, moment.column)
     out().line((f"frame {moment.frame}", "title"), f"  {moment.kind}{f', {where}' if where else ''}")
     lines = (bundle.script if edited is None else edited).split("\n")
-    if moment.line is not None and moment.line <= len(lines):
+    if moment.line is not None and 1 <= moment.line <= len(lines):
         out().line((f"  {moment.line:>4} ", "quiet"), lines[moment.line - 1])
     rows: list[list[Piece]] = [[one.name, short(one.value), (one.scope, "quiet")] for one in moment.locals]
     out().table(rows, indent="  ")
@@ -84,21 +98,35 @@ async def _travel(
 ) -> tuple[Moment, dict[str, Any], list[str]]:
     async with _debugger(bundle, edited) as debugger:
         if at is not None and at.kind == "statement":
-            moment = await debugger.go_to_statement(at.number)
+            moment = await _statement(debugger, at.number)
         elif at is not None and at.kind == "line":
             moment = await _first_on(debugger, at.number)
         else:
             moment = await debugger.go_to_frame(len(bundle.frames) - 1 if at is None else at.number)
-        if moment.limit is not None:
-            debugger.notes.append(f"Limit here: {moment.limit}")
+        note = f"Limit here: {moment.limit}"
+        if moment.limit is not None and note not in debugger.notes:
+            debugger.notes.append(note)
         values = await debugger.watch(watches) if watches else {}
         return moment, values, debugger.notes
 
 
-async def _first_on(debugger: Debugger, line: int) -> Moment:
-    """The first time that ``line`` runs. Raises UsageError where it never does."""
+async def _statement(debugger: Debugger, number: int) -> Moment:
+    """The place before statement ``number``. Raises UsageError where the run has no such statement."""
     from workflows_core.errors import UsageError
 
+    if debugger.level == "statements" and not 1 <= number <= debugger.statements:
+        raise UsageError(f"there is no statement {number}; the run has statements 1 to {debugger.statements}")
+    return await debugger.go_to_statement(number)
+
+
+async def _first_on(debugger: Debugger, line: int) -> Moment:
+    """The first time that ``line`` runs. Raises UsageError where it never does, or where no statement begins on it."""
+    from workflows_core.errors import UsageError
+
+    following = debugger.breakable(line)
+    if debugger.level == "statements" and following != line:
+        hint = "" if following is None else f"; the next one is on line {following}"
+        raise UsageError(f"line {line} does not run in this run: no statement begins on it{hint}")
     moment = debugger.at
     if moment.line != line:
         moment = await debugger.run_to([line])

@@ -258,6 +258,8 @@ class Driver:
         try:
             if started.answer is not None:
                 await asyncio.sleep(max(0, (started.due or 0) - self._clock()) / _SECOND)
+                if started.turn is not None:
+                    await started.turn()
                 return started.answer
             given = call.input if call is not None else self.stored_input(live.row)
             return await target.backend.observe(reference(live.row, target.settings, given), call)

@@ -98,7 +98,7 @@ class ChildRuns:
         except BackendUnavailable as error:
             raise AgentRunRefused("backend_unavailable", str(error)) from None
         generation = self._generations.of(call.run_id)
-        observed = generation.snapshot.observes_runs
+        observed = generation.snapshot.observes_runs or started.turn is not None
         answer = started.answer
         final = answer is not None and not observed and started.due is not None and started.due <= at
         evidence = None

@@ -21,7 +21,7 @@ import msgspec
 
 from .. import jsontext
 from ..errors import UsageError
-from ..limits import CAPTURE_BYTES, CAPTURES_PER_RUN
+from ..limits import CAPTURE_BYTES, CAPTURES_PER_RUN, SCRIPT_BYTES
 
 FORMAT: Final = 1
 KIND: Final = "workflow-run"
@@ -31,7 +31,7 @@ MEBIBYTE: Final = 1024 * 1024
 #: The largest size of each member, unpacked.
 MEMBER_BYTES: Final[Mapping[str, int]] = {
     MANIFEST: 256 * 1024,
-    "script.js": 64 * 1024,
+    "script.js": SCRIPT_BYTES,  # of UTF-8, never more than its JSON, which the engine bounds by the same number
     "args.json": 64 * 1024,
     "record.json": 256 * 1024,
     "options.json": 4 * MEBIBYTE,

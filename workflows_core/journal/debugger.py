@@ -19,8 +19,8 @@ from ..errors import UsageError
 from ..limits import Limits
 from ..script.instrument import InstrumentRefused, Site, instrument
 from ..worker.probe import Bounds, Stop
-from ..worker.process import WorkerDied
-from .expressions import is_pure
+from ..worker.process import WorkerDeath, WorkerDied
+from .expressions import is_plain, is_pure
 from .frames import Frame, FrameKind
 from .moments import Local, Moment, Pending
 from .replay import Divergence, Expand
@@ -30,6 +30,7 @@ from .verify import read_start
 #: Values of watches may be larger than those of locals.
 WATCH: Final = Bounds(depth=40, keys=2_000, text=20_000, budget=200_000)
 LOCAL: Final = Bounds()
+_LIMITS: Final = frozenset({WorkerDeath.CPU_LIMIT, WorkerDeath.TURN_LIMIT, WorkerDeath.MEMORY})
 
 
 class Debugger(Session):
@@ -164,16 +165,19 @@ class Debugger(Session):
         """
         if self._worker is None or self._worker.exited.done():
             await self._return()
-        assert self._worker is not None
-        if not all(map(is_pure, expressions)):
+        if self._worker is None:
+            return dict.fromkeys(expressions, _unseen("Limit", self.at.limit or "its worker is gone"))
+        if not all(is_pure(each, self.script) for each in expressions):
             self._dirty = True
         try:
             call, site = self._view
             found = await self._worker.look(expressions, call=call, site=site, bounds=WATCH)
         except WorkerDied as death:
             self._dirty = True
-            failed = {"$type": "error", "name": "Limit", "message": f"it did not end here. {death.message}"}
-            return dict.fromkeys(expressions, failed)
+            # Only what the worker itself ended of was a limit: another death says nothing about the expression.
+            if death.reason in _LIMITS:
+                return dict.fromkeys(expressions, _unseen("Limit", f"it did not end here. {death.message}"))
+            return dict.fromkeys(expressions, _unseen("WorkerDied", death.message))
         return dict(zip(expressions, found, strict=True))
 
     async def afresh(self) -> Moment:
@@ -185,9 +189,10 @@ class Debugger(Session):
     async def history(self, expression: str) -> list[tuple[int, Any]]:
         """The value of an expression at every frame from 0 on, as (frame, value). The position stays.
 
-        Raises UsageError for an expression that might change something: its values would depend on the looking.
+        Raises UsageError for an expression that changes something itself: its values would depend on the looking.
+        One whose operators may call methods of the script's objects is looked at in a fresh worker each time.
         """
-        if not is_pure(expression):
+        if not is_plain(expression):
             raise UsageError(
                 "a history takes names, members and operators; this expression might change something"
             )
@@ -195,10 +200,8 @@ class Debugger(Session):
         found: list[tuple[int, Any]] = []
         for number in range(len(self.frames)):
             await self.go_to_frame(number, looks=False)
-            if self.at.limit is not None:
-                break
             found.append((number, (await self.watch([expression]))[expression]))
-            if self.at.diverged is not None:
+            if self.at.diverged is not None or self.at.limit is not None:
                 break
         await self._go_back_to(here)
         return found
@@ -221,7 +224,14 @@ class Debugger(Session):
         if stop.stop.startswith("limit: "):
             frame = number if number is not None else self.at.frame
             self._view = (None, None)
-            self.at = Moment("end", frame, stop.statements, None, None, (), (), None, stop.stop[7:])
+            code, site = self._code, None
+            if self._worker is not None and code is not None and 0 <= stop.site < len(code.sites):
+                site = code.sites[stop.site]
+            line, column = (None, None) if site is None else (site.line, site.column)
+            pending = self._pending(stop) if looks and site is not None else ()
+            values = await self._locals(site) if looks else ()
+            said = stop.stop[7:]
+            self.at = Moment("end", frame, stop.statements, line, column, values, pending, None, said)
             return self.at
         frame = self._frame_of(stop)
         diverged = None
@@ -324,7 +334,8 @@ class Debugger(Session):
 
     def _pending(self, stop: Stop) -> tuple[Pending, ...]:
         """Calls that were made and not answered yet where the script stands."""
-        started = self._turns + (1 if stop.stop in ("statement", "breakpoint", "call") else 0)
+        inside = stop.stop in ("statement", "breakpoint", "call") or stop.stop.startswith("limit: ")
+        started = self._turns + (1 if inside else 0)
         found = []
         for index, (call, place) in enumerate(zip(self._table.calls, self._table.places, strict=True)):
             if index >= stop.queued or "id" not in call:
@@ -343,17 +354,26 @@ async def explain(
     limits: Limits | None = None,
     expand: Expand | None = None,
 ) -> Divergence:
-    """``divergence`` with the variables in sight where the differing call was made, where they can be had."""
-    if divergence.call is None:
+    """``divergence`` with the variables in sight where the differing call was made, where they can be had.
+
+    Where the script makes no call there and no place is known, it gets the place at which the script stands.
+    """
+    if divergence.call is None and divergence.line is not None:
         return divergence
     debugger = await Debugger.open(script, frames, limits, expand=expand, plain=divergence)
     try:
         moment = await debugger.go_to_frame(min(divergence.frame, len(frames) - 1))
         if moment.diverged is None or debugger.level != "statements":
             return divergence
+        if divergence.call is None:
+            return msgspec.structs.replace(divergence, line=moment.line, column=moment.column)
         return msgspec.structs.replace(divergence, locals=locals_document(moment))
     finally:
         await debugger.close()
+
+
+def _unseen(name: str, message: str) -> dict[str, str]:
+    return {"$type": "error", "name": name, "message": message}
 
 
 def locals_document(moment: Moment) -> dict[str, Any]:

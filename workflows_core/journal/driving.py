@@ -52,6 +52,29 @@ def recorded_calls(frames: Sequence[Frame]) -> list[Recorded]:
     return [Recorded(call, results.get(call["id"]), before, frame) for call, before, frame in made]
 
 
+class Batches(msgspec.Struct, frozen=True):
+    """``answered`` is the batch (from 1) of each answered call, ``asked`` the number of batches before each call."""
+
+    answered: dict[int, int]
+    asked: dict[int, int]
+
+
+def batches(frames: Sequence[Frame]) -> Batches:
+    """Which answers were delivered together. A batch too large for one frame has several."""
+    found = Batches({}, {})
+    batch = 0
+    goes_on = False
+    for frame in frames:
+        body = jsontext.parse(frame.body, f"frame {frame.number}")
+        if frame.kind is FrameKind.RESPONSE:
+            batch += 0 if goes_on else 1
+            goes_on = bool(body.get("more"))
+            found.answered.update({result["id"]: batch for result in body["results"]})
+        elif frame.kind is FrameKind.REQUEST:
+            found.asked.update({call["id"]: batch for call in body["calls"] if "id" in call})
+    return found
+
+
 def key_of(call: dict[str, Any]) -> bytes:
     """What a call is known by: everything in it but its number."""
     return jsontext.encode({name: value for name, value in call.items() if name != "id"})

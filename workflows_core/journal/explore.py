@@ -35,13 +35,15 @@ class OrderCase(msgspec.Struct, frozen=True):
 
 class Orders(msgspec.Struct, frozen=True):
     """``exist`` counts the possible orders of answers, None where there are too many to count; ``ran`` those that
-    were run. ``concurrent`` are the groups of calls that were in flight together, by step id.
+    were run. ``concurrent`` are the groups of calls that were in flight together, by step id. ``unanswered`` are the
+    calls without a recorded answer: what would happen if theirs came earlier is in none of these orders.
     """
 
     exist: int | None
     ran: int
     concurrent: tuple[tuple[str, ...], ...]
     changed: tuple[OrderCase, ...]
+    unanswered: tuple[str, ...] = ()
 
 
 async def explore_orders(
@@ -58,7 +60,9 @@ async def explore_orders(
     parallel group is reversed once, and the rest is drawn at random, the same in every run.
     """
     start = read_start(frames)
-    recorded = [one for one in recorded_calls(frames) if one.result is not None]
+    calls = recorded_calls(frames)
+    recorded = [one for one in calls if one.result is not None]
+    unanswered = tuple(one.label for one in calls if one.result is None)
     exist = count_orders(recorded)
     baseline: Driven | None = None
     changed: list[OrderCase] = []
@@ -79,7 +83,7 @@ async def explore_orders(
         case = _compare(baseline, driven)
         if case is not None:
             changed.append(case)
-    return Orders(exist, ran, tuple(_groups(recorded)), tuple(changed))
+    return Orders(exist, ran, tuple(_groups(calls)), tuple(changed), unanswered)
 
 
 def _compare(baseline: Driven, driven: Driven) -> OrderCase | None:
@@ -176,15 +180,15 @@ def _ready(recorded: Sequence[Recorded], done: set[int]) -> list[Recorded]:
     return [one for one in recorded if one.id not in done and not (one.before & known) - done]
 
 
-def _groups(recorded: Sequence[Recorded]) -> list[tuple[str, ...]]:
+def _groups(calls: Sequence[Recorded]) -> list[tuple[str, ...]]:
     """Calls that were in flight together: neither had been answered when the other was asked."""
     groups: list[tuple[str, ...]] = []
     current: list[Recorded] = []
-    for one in recorded:
-        if current and not any(other.id not in one.before for other in current):
+    for one in calls:
+        if current and not any(other.result is not None and other.id not in one.before for other in current):
             if len(current) > 1:
                 groups.append(tuple(other.label for other in current))
-            current = []
+            current = [other for other in current if other.result is None]  # still in flight
         current.append(one)
     if len(current) > 1:
         groups.append(tuple(other.label for other in current))

@@ -62,6 +62,8 @@ def read_bundle(archive: Archive) -> Bundle:
     except UnicodeDecodeError:
         raise BundleRefused("its script is not UTF-8 text") from None
     frames = _frames(archive, notes, brackets)
+    if not archive.manifest.redacted:  # of a redacted one they are checked when it is verified
+        frames = _places_inside(frames, script, notes)
     captures = _list(archive, "captures.json", CaptureInfo, brackets, notes)
     for info in captures:
         if f"captures/{info.version}" not in archive:
@@ -212,6 +214,36 @@ def _frames(archive: Archive, notes: list[str], brackets: _Budget) -> tuple[Fram
         side = _side(bytes(line.side), brackets)
         frames.append(Frame(line.number, FrameKind(line.kind), body, digest, line.at, side))
     return tuple(frames)
+
+
+def _places_inside(frames: tuple[Frame, ...], script: str, notes: list[str]) -> tuple[Frame, ...]:
+    """``frames`` without the places that lie outside ``script``, which are named in ``notes``.
+
+    Lines and columns count from 1; the end of a line is a place, too.
+    """
+    widths = [len(line) for line in script.split("\n")]
+    kept: list[Frame] = []
+    wrong: list[int] = []
+
+    def inside(place: tuple[int, int] | None) -> tuple[int, int] | None:
+        if place is None or (1 <= place[0] <= len(widths) and 1 <= place[1] <= widths[place[0] - 1] + 1):
+            return place
+        return None
+
+    for frame in frames:
+        side = frame.side
+        places, end = tuple(map(inside, side.positions)), inside(side.position)
+        if (places, end) != (side.positions, side.position):
+            wrong.append(frame.number)
+            side = msgspec.structs.replace(side, positions=places, position=end)
+            frame = msgspec.structs.replace(frame, side=side)
+        kept.append(frame)
+    if wrong:
+        names = ", ".join(map(str, wrong[:5])) + (" and others" if len(wrong) > 5 else "")
+        which = "Frame" if len(wrong) == 1 else "Frames"
+        verb = "names" if len(wrong) == 1 else "name"
+        notes.append(f"{which} {names} {verb} places outside the script, which are left out.")
+    return tuple(kept)
 
 
 def _marks(archive: Archive, brackets: _Budget) -> tuple[Mark, ...]:

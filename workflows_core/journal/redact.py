@@ -140,10 +140,12 @@ class Redactor:
         return None
 
     def _number(self, value: int | float) -> int | float:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # 1.5e10 and 15000000000 are one number to a script
         digest = int.from_bytes(self._digest("number", repr(value).encode())[:8], "big")
-        if isinstance(value, float) and not value.is_integer():
+        if isinstance(value, float):
             return digest % 1000 + 0.5
-        digits = min(len(str(abs(int(value)))), 15)
+        digits = min(len(str(abs(value))), 15)
         low: int = 10 ** (digits - 1) if digits > 1 else 0
         made = low + digest % (int(10**digits) - low)
         return -made if value < 0 else made

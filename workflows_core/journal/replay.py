@@ -56,8 +56,9 @@ class Divergence(msgspec.Struct, frozen=True):
 
     ``frame`` is the number of the first frame that differs, ``agreed`` that of the last one that agreed.
     ``recorded`` or ``now`` is None where that side has nothing at this place. ``line`` and ``column`` are
-    where the script is now, or was when the frame was recorded. ``call`` counts the calls, from 0 over the
-    whole run, up to the first one of this frame that differs. ``locals`` are the variables in sight where
+    where the script is now, or was when the frame was recorded; an edited script has only the former. ``call``
+    counts the calls, from 0 over the whole run, up to the first one of this frame that differs; it is None where
+    the script makes no call there. ``locals`` are the variables in sight where
     that call was made, once somebody looked (debugger.explain).
     """
 
@@ -108,11 +109,15 @@ class Replayer:
     """Replays ``frames`` (from frame 0 on) in ``worker``, which was started and has not yet run.
 
     A ReplayWorker gets the recorded responses ahead and needs no round trip a turn; after ``run`` both kinds
-    of worker stand where the journal ends. ``expand`` is applied to the bodies that the script is given.
+    of worker stand where the journal ends. ``expand`` is applied to the bodies that the script is given. ``edited``
+    says that the script is another than the recorded one: recorded places are then none of its places.
     """
 
-    def __init__(self, worker: Worker, frames: Sequence[Frame], expand: Expand | None = None) -> None:
+    def __init__(
+        self, worker: Worker, frames: Sequence[Frame], expand: Expand | None = None, *, edited: bool = False
+    ) -> None:
         self.worker = worker
+        self.edited = edited
         self.frames = frames
         self.position = 1
         self.expand = expand
@@ -237,13 +242,15 @@ class Replayer:
         if request is not None:
             places = request.positions[index:] or request.positions
             position = next((place for place in places if place is not None), None)
-        raise Diverged(self._divergence(frame, now, position, self._calls + index))
+        # Where no call is made, none of the script's calls is the one that differs.
+        call = None if request is None else self._calls + index
+        raise Diverged(self._divergence(frame, now, position, call))
 
     def _divergence(
         self, frame: Frame | None, now: Any, position: tuple[int, int] | None, call: int | None = None
     ) -> Divergence:
         recorded = None if frame is None else jsontext.parse(frame.body, f"frame {frame.number}")
-        if position is None and frame is not None:
+        if position is None and frame is not None and not self.edited:
             position = next((place for place in frame.side.positions if place is not None), None)
             position = position or frame.side.position
         line, column = position if position is not None else (None, None)

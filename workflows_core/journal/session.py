@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,11 @@ from .frames import Frame
 from .moments import Table
 from .replay import Diverged, Divergence, Expand, Replayer, expected_requests, response_batches
 from .verify import Start
+
+#: How the statement is looked for at which a limit is reached: one by one, then in strides, up to a bound.
+_ONE_BY_ONE: Final = 2_000
+_STRIDE: Final = 1_000
+_SEARCHED: Final = 20_000
 
 
 class Session:
@@ -39,6 +45,9 @@ class Session:
         self._turns = 0
         self._dirty = False
         self._last_turn = -1
+        self._ended_turns = 0
+        #: The latest statement before a limit of the worker, and what the limit is.
+        self._limit_at: tuple[int, str] | None = None
         self._table = Table(frames)
         self._edited = jsontext.sha256(script.encode("utf-8", "replace")) != start.script_hash
         self._call_sites: list[int] = []
@@ -105,6 +114,12 @@ class Session:
             call = bound.call
         if self._last_turn != -1 and (turns == -1 or turns > self._last_turn):
             turns = self._last_turn
+        limit = self._limit_at
+        to_limit = limit is not None and (statement == -1 or statement > limit[0])
+        if limit is not None and to_limit:
+            if self._stop is not None and self._stop.statements >= limit[0]:
+                return msgspec.structs.replace(self._stop, stop=f"limit: {limit[1]}")
+            statement = limit[0]
         assert self._worker is not None
         try:
             self._stop = await self._worker.go(
@@ -115,34 +130,84 @@ class Session:
             await self.close()
             return Stop(f"limit: {death.message}", known.statements if known else 0, -1, 0, -1, False)
         self._turns += len(self._worker.taken_turns())
+        if limit is not None and to_limit and self._stop.stop == "statement":
+            return msgspec.structs.replace(self._stop, stop=f"limit: {limit[1]}")
         return self._stop
 
     async def _survey(self) -> Divergence | None:
         """Run to the end once: count the statements and find where the script stops agreeing, if it does."""
         await self._renew()
         assert self._worker is not None
-        replayer = Replayer(self._worker, self.frames)
+        replayer = Replayer(self._worker, self.frames, edited=self._edited)
+        died: WorkerDied | None = None
         try:
-            stop = await self._worker.go(capture=False)
-            self.statements = stop.statements
+            self.statements = (await self._worker.go(capture=False)).statements
         except WorkerDied as death:
-            self.notes.append(f"Limit here: {death.message}")
+            died = death
         matched = 0
+        turns = self._worker.taken_turns()
+        self._ended_turns = len(turns)
         try:
-            for turn in self._worker.taken_turns():
+            for turn in turns:
                 matched += 1
                 if replayer.match(turn) is not None or turn.end is not None or replayer.batch() is None:
                     break
         except Diverged as found:
             self._last_turn = matched
+            # What was recorded behind the difference may answer calls that this script never makes: a worker that
+            # is handed such an answer is of no use any more.
+            del self._batches[matched - 1 :]
             divergence = found.divergence
+            if died is not None:
+                await self._count_statements(divergence.call)
             if self._code is not None and divergence.line is not None and divergence.column is not None:
                 line, column = self._code.original(divergence.line, divergence.column)
                 divergence = msgspec.structs.replace(divergence, line=line, column=column)
             return divergence
         finally:
             self._dirty = True
+        if died is not None:
+            self.notes.append(f"Limit here: {died.message}")
+            await self._find_limit(died.message)
         return None
+
+    async def _count_statements(self, call: int | None) -> None:
+        """Count the statements up to the difference."""
+        await self._renew()
+        assert self._worker is not None
+        try:
+            stop = await self._worker.go(turns=self._last_turn, call=-1 if call is None else call)
+            self.statements = stop.statements
+        except WorkerDied as death:
+            self.notes.append(f"Limit here: {death.message}")
+
+    async def _find_limit(self, message: str) -> None:
+        """Find the statement at which a script reaches a limit of its worker, so that one can look from there.
+
+        The first statements after the last turn that ended are gone through one by one, further ones in strides: in
+        a loop that never ends any of its statements is the place. Each go has CPU time of its own.
+        """
+        if self._code is None:
+            return
+        await self._renew()
+        assert self._worker is not None
+        count = begun = 0
+        try:
+            stop = await self._worker.go(turns=self._ended_turns)
+            count = begun = stop.statements
+            while count < begun + _SEARCHED:
+                stride = 1 if count < begun + _ONE_BY_ONE else _STRIDE
+                stop = await self._worker.go(statement=count + stride)
+                if stop.stop != "statement":
+                    return  # this time it came further
+                count = stop.statements
+        except WorkerDied:
+            pass
+        finally:
+            self._dirty = True
+        if count:
+            self.statements = count
+            self._limit_at = (count, message)
 
 
 def _lies_behind(stop: Stop, done: int, turns: int, statement: int, call: int) -> bool:

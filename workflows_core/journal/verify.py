@@ -70,6 +70,8 @@ class Start(msgspec.Struct, frozen=True):
     args: Mapping[str, Any]
     limits: Limits
     runtime_signature: str
+    #: Sentences on what this version does not know, or does not take over.
+    notes: tuple[str, ...] = ()
 
     @property
     def args_json(self) -> bytes:
@@ -77,7 +79,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 def read_start(frames: Sequence[Frame]) -> Start:
-    """What frame 0 says. Raises JournalBroken where there is none, or where it lacks something."""
+    """What frame 0 says. Raises JournalBroken where there is none, or where a part is missing or of another kind."""
     if not frames:
         raise JournalBroken(0, "the journal is empty: not even its start frame is there")
     body = _parsed(frames[0])
@@ -85,17 +87,32 @@ def read_start(frames: Sequence[Frame]) -> Start:
     for key, kind in wanted:
         if not isinstance(body.get(key), kind):
             raise JournalBroken(0, f"frame 0 is not a start frame: its {key} is missing or of another kind")
-    return Start(body["script_hash"], body["args"], _limits(body["limits"]), body["runtime_signature"])
+    agents = body.get("agents", [])
+    if not isinstance(agents, list) or not all(isinstance(agent, str) for agent in agents):
+        raise JournalBroken(0, "frame 0 is not a start frame: its agents are no list of names")
+    limits, notes = _limits(body["limits"])
+    return Start(body["script_hash"], body["args"], limits, body["runtime_signature"], notes)
 
 
-def _limits(given: Mapping[str, Any]) -> Limits:
-    """The limits of a recorded run as far as this version knows them; the rest keep their defaults."""
-    known = {
-        key: value
-        for key, value in given.items()
-        if key in SETTABLE and type(value) is int and 0 < value <= SETTABLE[key].ceiling
-    }
-    return Limits(**known)
+def _limits(given: Mapping[str, Any]) -> tuple[Limits, tuple[str, ...]]:
+    """The limits of a recorded run as far as this version knows them, and notes on those that it does not take over.
+
+    The rest keep their defaults. Raises JournalBroken for a limit that is not a whole number.
+    """
+    known: dict[str, int] = {}
+    left: list[str] = []
+    fields = {field.name for field in msgspec.structs.fields(Limits)}
+    for key, value in given.items():
+        if key in fields and type(value) is not int:
+            raise JournalBroken(0, f"frame 0 is not a start frame: its limit {key} is not a whole number")
+        if key in SETTABLE and 0 < value <= SETTABLE[key].ceiling:
+            known[key] = value
+        elif key in SETTABLE or key not in fields:
+            left.append(key)
+    if not left:
+        return Limits(**known), ()
+    names = ", ".join(key[:40] for key in sorted(left)[:5])
+    return Limits(**known), (f"Frame 0 has limits that this version does not take over: {names}.",)
 
 
 def check_journal(frames: Sequence[Frame]) -> None:
@@ -172,7 +189,7 @@ async def verify(
         start = read_start(frames)
     except JournalBroken as error:
         return Verdict("incompatible", len(frames), (f"{error}.",))
-    notes: list[str] = []
+    notes = list(start.notes)
     if start.runtime_signature != runtime_signature():
         notes.append(
             "It was recorded by another version of the worker or its engine; replay still runs, recovery refuses."
@@ -212,7 +229,8 @@ async def _replayed(
             script=script, args=start.args_json, limits=limits or start.limits, replay=True
         )
         try:
-            replayer = Replayer(worker, frames, expand)
+            other = script_hash(script) != start.script_hash
+            replayer = Replayer(worker, frames, expand, edited=other)
             return await replayer.run(), replayer
         finally:
             await worker.close()

@@ -137,6 +137,11 @@ class _Writer:
         self.parts: list[tuple[int, tuple[int, int], str]] = []
         self.sites: list[Site] = []
         self._visible: dict[int, tuple[Name, ...]] = {}
+        #: The functions of the script and all that is inside one: a node comes after what it stands in.
+        self._nested: set[Node] = set()
+        for node in root.walk():
+            if node.kind in FUNCTIONS or (node.parent is not None and node.parent in self._nested):
+                self._nested.add(node)
 
     def write(self) -> Instrumented:
         for node in self.root.walk():
@@ -171,7 +176,7 @@ class _Writer:
         line, column = self.source.position(node.start)
         end_line, end_column = self.source.position(self._end(node))
         scope = self.scopes.scope_of(parent)
-        nested = parent.kind in FUNCTIONS or any(above.kind in FUNCTIONS for above in parent.ancestors())
+        nested = parent in self._nested
         self.sites.append(Site(number, line, column, end_line, end_column, self._names(scope), nested))
         name = self.probe
         return f"{name}({number})&&{name}({name}=>eval({name}))"
@@ -193,14 +198,18 @@ class _Writer:
     def _names(self, scope: Scope) -> tuple[Name, ...]:
         known = self._visible.get(id(scope))
         if known is None:
-            found: dict[str, Name] = {}
+            chain: list[Scope] = []
             at: Scope | None = scope
-            while at is not None:
-                words = self._words(at.node)
-                for binding in at.names.values():
-                    found.setdefault(binding.name, Name(binding.name, binding.kind, words))
+            while at is not None and id(at) not in self._visible:
+                chain.append(at)
                 at = at.parent
-            known = self._visible[id(scope)] = tuple(found.values())
+            known = () if at is None else self._visible[id(at)]
+            for inner in reversed(chain):
+                if inner.names:  # a scope without names of its own shares the names around it
+                    words = self._words(inner.node)
+                    own = {one.name: Name(one.name, one.kind, words) for one in inner.names.values()}
+                    known = (*own.values(), *(name for name in known if name.name not in own))
+                self._visible[id(inner)] = known
         return known
 
     def _words(self, node: Node) -> str:

@@ -178,6 +178,20 @@ def test_orders_are_explored(command: Command, folder: Path) -> None:
     assert "the result changes" in shown.out
 
 
+def test_orders_that_cannot_be_looked_at_are_named(command: Command, folder: Path) -> None:
+    (folder / "race.js").write_text(
+        "const ask = name => agent({stepId: name, agentRef: 'lead_agent', task: name});\n"
+        "return (await Promise.race([ask('x'), ask('y')])).output;\n"
+    )
+    (folder / "race.yaml").write_text("- step: x\n  hang: true\n- step: y\n  reply: y\n")
+    run = command("run", "race.js", "--stubs", "race.yaml", "--json").document["run_id"]
+    found = command("explore", "orders", run, "--json").document
+    assert (found["exist"], found["parallel"], found["unanswered"]) == (1, [["x", "y"]], ["x"])
+    shown = command("explore", "orders", run).out
+    assert "1 order of recorded answers exists; 1 ran" in shown
+    assert "no recorded answer: x" in shown
+
+
 def test_crash_points_are_told(command: Command, pair: str) -> None:
     found = command("explore", "crashes", pair, "--json")
     assert found.status == 0, found.err

@@ -228,7 +228,7 @@ def test_variables_are_shown_at_a_frame(command: Command, run_id: str) -> None:
     )
     assert done.status == 0, done.err
     found = done.document
-    assert found.keys() == {"frame", "line", "column", "locals", "watches"}
+    assert found.keys() == {"frame", "statement", "line", "column", "locals", "watches"}
     assert (found["frame"], found["line"], found["column"]) == (3, 2, 19)
     assert found["locals"]["two"] == {"$type": "unassigned"}
     assert found["locals"]["one"]["output"]["n"] == 7
@@ -253,6 +253,41 @@ def test_variables_are_shown_at_a_statement_and_where_a_line_runs_first(
         assert command("replay", run_id, "--at", wrong).status == 2
     never = command("replay", run_id, "--at", ":9")
     assert never.status == 2 and "line 9 does not run" in never.err
+    assert third["statement"] == 3
+    for number in ("#0", "#4", "#99"):
+        none = command("replay", run_id, "--at", number)
+        assert none.status == 2 and "statements 1 to 3" in none.err
+
+
+def test_a_line_without_a_statement_is_not_answered_with_another(command: Command, folder: Path) -> None:
+    script = folder / "gap.workflow.js"
+    script.write_text("let n = 1;\n// nothing\nn += 1;\nreturn n;\n")
+    (folder / "gap.stubs.yaml").write_text("[]\n")
+    run = command("run", script, "--json").document["run_id"]
+    assert command("replay", run, "--at", ":3", "--json").document["locals"] == {"n": 1}
+    gap = command("replay", run, "--at", ":2")
+    assert gap.status == 2 and "no statement begins on it; the next one is on line 3" in gap.err
+
+
+@pytest.mark.parametrize("option", ["--watch", "--history"])
+def test_what_is_no_expression_is_refused(command: Command, run_id: str, option: str) -> None:
+    for wrong in ("", " ", "one +"):
+        refused = command("replay", run_id, option, wrong)
+        assert refused.status == 2 and "is no expression" in refused.err
+
+
+def test_a_surplus_answer_and_an_early_end_are_found_and_looked_at(
+    command: Command, folder: Path, run_id: str
+) -> None:
+    early = folder / "early.js"
+    early.write_text("return 1\n")
+    found = command("replay", run_id, "--script", early, "--headless", "--json")
+    assert found.status == 1
+    assert [found.document["divergence"][key] for key in ("frame", "line", "column")] == [1, 1, 1]
+    at = command("replay", run_id, "--script", early, "--at", "3", "--watch", "args", "--json")
+    assert at.status == 0, at.err
+    assert (at.document["line"], at.document["watches"]) == (1, {"args": {"secret": "hush-hush"}})
+    assert command("replay", run_id, "--script", early, "--history", "args", "--json").status == 0
 
 
 def test_the_value_of_an_expression_over_all_frames(command: Command, folder: Path, run_id: str) -> None:

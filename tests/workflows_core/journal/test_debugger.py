@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from workflows_core.errors import UsageError
 from workflows_core.journal.debugger import Debugger, explain, locals_document
-from workflows_core.journal.expressions import is_pure
+from workflows_core.journal.expressions import can_be_read, is_plain, is_pure
 from workflows_core.journal.frames import Frame
 from workflows_core.journal.moments import Moment
 from workflows_core.journal.verify import verify
 from workflows_core.jsontext import parse
 from workflows_core.worker import probe
 
-from .recording import Fails, rechained, record
+from .recording import Fails, chained, rechained, record
 
 ROUNDS = """\
 let total = 0;
@@ -365,7 +366,9 @@ async def test_an_altered_answer_diverges_with_its_variables() -> None:
     script = ROUNDS.replace("return {total, seen}", "return total") + "\n"
     verdict = await verify(script, frames, edited=True)
     assert verdict.divergence is not None and verdict.divergence.frame == 5
-    assert await explain(script, frames, verdict.divergence) == verdict.divergence
+    assert verdict.divergence.line is None
+    found = await explain(script, frames, verdict.divergence)
+    assert found == msgspec.structs.replace(verdict.divergence, line=8, column=1)
     async with opened(script, frames, plain=verdict.divergence) as debugger:
         moment = await debugger.go_to_frame(5)
         assert moment.diverged == verdict.divergence
@@ -441,6 +444,72 @@ async def test_a_computation_that_never_ends_is_a_limit_here(monkeypatch: pytest
         assert values(await debugger.go_to_statement(40)) == {"n": 36}
 
 
+async def test_a_run_that_hung_is_examined_where_it_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_FACTOR", 1)
+    script = "const a = await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});\nlet i = 0;\nfor (;;);\n"
+    frames = await record(script)
+    assert parse(frames[-1].body)["error"]["code"] == "time_limit"
+    async with opened(script, frames) as debugger:
+        assert debugger.statements == 3
+        moment = await debugger.go_to_frame(3)
+        assert moment.limit is not None
+        assert where(moment) == ("end", 3, 3, 3)
+        assert values(moment)["i"] == 0 and moment.pending == ()
+        assert await debugger.watch(["a.output", "++i"]) == {"a.output": 1, "++i": 1}
+        assert await debugger.afresh() == moment
+        assert (await debugger.history("i"))[-1] == (3, 0)
+        assert where(await debugger.step_back()) == ("statement", 2, 3, 3)
+
+
+async def test_a_run_that_hung_is_told_by_frames_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "PROBE_FACTOR", 1)
+    script = "await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});\nfor (;;) { async: for (;;) break async; }\n"
+    frames = await record(script)
+    debugger = await Debugger.open(script, frames)
+    try:
+        debugger._frames_only("By frames.")
+        debugger._limit_at = None
+        await debugger._renew()
+        moment = await debugger.go_to_frame(3)
+        assert moment.limit is not None and moment.line is None
+        assert (await debugger.watch(["1"]))["1"]["name"] == "Limit"
+    finally:
+        await debugger.close()
+
+
+async def test_an_answer_to_a_call_that_was_not_made_is_found_at_its_frame() -> None:
+    frames = await record(ROUNDS)
+    parts = [(frame.kind, frame.body, frame.side) for frame in frames]
+    surplus = chained([*parts[:3], parts[2], *parts[3:]])
+    other = rechained(frames, {2: frames[2].body.replace(b'"id":1', b'"id":2')})
+    for changed, number in ((surplus, 3), (other, 2)):
+        verdict = await verify(ROUNDS, changed)
+        assert verdict.divergence is not None and verdict.divergence.frame == number
+        found = await explain(ROUNDS, changed, verdict.divergence)
+        assert found.line == 4
+        async with opened(ROUNDS, changed, plain=verdict.divergence) as debugger:
+            assert not debugger.notes and debugger.statements > 0
+            for each in range(len(changed)):
+                moment = await debugger.go_to_frame(each)
+                assert (moment.diverged is not None) == (each >= number)
+                assert moment.frame == min(each, number) and moment.line is not None
+
+
+async def test_a_script_that_ends_before_the_record_does_has_places_of_its_own() -> None:
+    frames = await record(ROUNDS)
+    script = "let early = 1;\nreturn early;\n"
+    verdict = await verify(script, frames, edited=True)
+    assert verdict.divergence is not None and verdict.divergence.frame == 1
+    assert verdict.divergence.line is None  # what was recorded is at 4:19, which is no place here
+    assert (await explain(script, frames, verdict.divergence)).line == 2
+    async with opened(script, frames, plain=verdict.divergence) as debugger:
+        moment = await debugger.go_to_frame(3)
+        assert where(moment) == ("end", 1, 2, 2)
+        assert moment.diverged is not None and values(moment) == {"early": 1}
+        assert await debugger.watch(["early", "args"]) == {"early": 1, "args": {}}
+        assert await debugger.history("early") == [(0, UNASSIGNED), (1, 1)]
+
+
 async def test_altered_frames_are_reported_and_not_followed() -> None:
     frames = await record(ROUNDS)
     body = frames[2].body.replace(b'"output":{"n":1}', b'"output":{"n":9}')
@@ -450,13 +519,85 @@ async def test_altered_frames_are_reported_and_not_followed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "pure"),
+    "expression", ["[...it]", "o + 1", "`${o}`", "-o", "o == 1", "keys[o]", "o in keys", "it instanceof Odd", "({[o]: 1})"],
+)  # fmt: skip
+async def test_an_expression_that_runs_code_of_the_script_spoils_only_its_worker(expression: str) -> None:
+    script = """\
+const hit = {n: 0};
+const o = {valueOf() { return ++hit.n; }, toString() { return `k${++hit.n}`; }};
+const keys = {};
+class Odd { static [Symbol.hasInstance]() { return ++hit.n > 0; } }
+const it = (function* () { for (;;) { hit.n++; if (hit.n > 3) return; yield hit.n; } })();
+const a = await agent({stepId: 'a', agentRef: 'lead_agent', task: hit.n});
+let runs = 0;
+for (const each of it) runs++;
+return {runs, n: hit.n};
+"""
+    frames = await record(script)
+    async with opened(script, frames) as debugger:
+        await debugger.go_to_frame(2)
+        await debugger.watch([expression])
+        assert values(await debugger.go_to_frame(3))["runs"] == 3
+        assert await debugger.watch(["hit.n"]) == {"hit.n": 4}
+        history = await debugger.history("o + 1")
+        assert [value for number, value in history if number in (1, 2, 3)] == [2, 2, 6]
+
+
+@pytest.mark.parametrize(
+    ("expression", "pure", "plain"),
     [
-        ("a", True), ("a.b[0]?.c", True), ("`${a}-${b}`", True), ("a ? [1, ...b] : {c, d: 1}", True),
-        ("typeof a === 'x' && !b", True), ("f()", False), ("a = 1", False), ("a++", False), ("new A", False),
-        ("delete a.b", False), ("await x", False), ("tag`x`", False), ("a; b", False), ("(", False),
-        ("x => 1", False), ("a += 1", False), ("/x/.source", True),
+        ("a", True, True), ("a.b[0]?.c", True, True), ("a['b']", True, True), ("[a, -1, {c, d: 1}]", True, True),
+        ("typeof a === 'x' && !b", True, True), ("a ?? b", True, True), ("a ? b : `c`", True, True),
+        ("/x/.source", True, True), ("(a, b)", True, True), ("`${a}-${b}`", False, True), ("[...b]", False, True),
+        ("({...a})", False, True), ("a[b]", False, True), ("a + 1", False, True), ("a == 1", False, True),
+        ("a < 1", False, True), ("-a", False, True), ("a in b", False, True), ("({[a]: 1})", False, True),
+        ("f()", False, False), ("a = 1", False, False), ("a++", False, False), ("new A", False, False),
+        ("delete a.b", False, False), ("await x", False, False), ("tag`x`", False, False), ("a; b", False, False),
+        ("(", False, False), ("x => 1", False, False), ("a += 1", False, False), ("", False, False),
     ],
 )  # fmt: skip
-def test_only_expressions_without_effects_are_pure(expression: str, pure: bool) -> None:
-    assert is_pure(expression) is pure
+def test_which_expressions_cannot_run_code_of_the_script(expression: str, pure: bool, plain: bool) -> None:
+    assert (is_pure(expression), is_plain(expression)) == (pure, plain)
+
+
+@pytest.mark.parametrize(
+    ("expression", "read"), [("a", True), ("{a: 1}", True), ("a; b", True), ("", False), (" ", False), ("a +", False)]
+)  # fmt: skip
+def test_what_is_no_javascript_is_told_apart(expression: str, read: bool) -> None:
+    assert can_be_read(expression) is read
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["x = {get a() {}}", "new Proxy({}, {})", "Object.defineProperty(x, 'a', {})", "Object['def' + 'ine']"],
+)
+def test_members_may_run_code_where_the_script_could_have_getters(script: str) -> None:
+    assert is_pure("o.a") and not is_pure("o.a", script) and not is_pure("o['a']", script)
+    assert is_pure("o", script)
+
+
+SENSITIVE = """\
+function* three() { yield 1; yield 2; yield 3; }
+const it = three();
+const o = {n: 0, valueOf() { return ++this.n; }, get next() { return ++this.n; }};
+const sum = [it.next().value];
+for (const each of it) sum.push(each);
+const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: {n: o.n, sum}});
+return {sum, n: o.n};
+"""
+
+
+@pytest.mark.parametrize(
+    ("watch", "shown"), [("[...it]", [2, 3]), ("o + 1", 2), ("`${o}`", "[object Object]"), ("o.next", 1)]
+)
+async def test_a_watch_that_runs_the_scripts_code_does_not_change_what_follows(
+    watch: str, shown: Any
+) -> None:
+    async with opened(SENSITIVE) as debugger:
+        assert (await debugger.run_to([5])).line == 5
+        assert await debugger.watch([watch]) == {watch: shown}
+        moment = await debugger.go_to_frame(1)
+        found = values(moment)
+        assert (found["sum"], found["o"]["n"]) == ([1, 2, 3], 0)
+        # Each frame is looked at in a worker of its own: nothing adds up.
+        assert [value for number, value in await debugger.history("o.next") if number > 0] == [1, 1, 1]

@@ -101,6 +101,17 @@ async def test_a_run_without_parallel_calls_has_one_order() -> None:
     assert (found.exist, found.ran, found.concurrent) == (1, 1, ())
 
 
+async def test_calls_without_a_recorded_answer_are_named() -> None:
+    script = """\
+const ask = (name) => agent({stepId: name, agentRef: 'lead_agent', task: name});
+const first = (await Promise.race([ask('x'), ask('y')])).output;
+return [first, (await ask('z')).output];
+"""
+    found = await explore_orders(script, await record(script, order=lambda waiting: waiting[-1:]))
+    assert (found.exist, found.ran, found.unanswered) == (1, 1, ("x",))
+    assert found.concurrent == (("x", "y"), ("x", "z"))
+
+
 async def test_every_commit_is_a_crash_point_with_its_recovery() -> None:
     script = CAREFUL + "\n"
     frames = await record(script)

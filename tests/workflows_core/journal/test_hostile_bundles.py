@@ -124,6 +124,7 @@ HOSTILE: dict[str, tuple[Any, str]] = {
         lambda d: changed(d, record__json=members(d)["record.json"].replace(b'"since":2000', b'"since":1e300')),
         "is not a time",
     ),
+    "script over the engine's limit": (lambda d: changed(d, script__js=b"{" * 16_001), "script.js .*at most 16,000"),
     "script that is no text": (lambda d: changed(d, script__js=b"\xff\xfe"), "not UTF-8"),
     "frames that are none": (lambda d: changed(d, frames__jsonl=b"[1]\n"), "line 1 of its frames"),
     "a frame without a hash": (

@@ -11,7 +11,7 @@ import pytest
 from workflows_core.errors import UsageError
 from workflows_core.journal.bundle import Bundle, CaptureInfo, open_bundle, write
 from workflows_core.journal.frames import ChildNote, JournalWriter, Mark, Side, verify_chain
-from workflows_core.journal.redact import check_redacted, redact
+from workflows_core.journal.redact import Redactor, check_redacted, redact
 from workflows_core.journal.verify import verdict_document, verify, verify_bundle
 from workflows_core.jsontext import encode, parse, sha256
 from workflows_core.model import Attestation, Cause, Wait
@@ -231,6 +231,14 @@ async def test_redaction_keeps_the_shape_and_shows_equal_texts_as_equal() -> Non
     assert output == second
     again = redact(made, {"verdict": "complete", "frames": 1})
     assert again.frames[1].body != hidden.frames[1].body
+
+
+def test_a_number_is_one_number_however_it_is_written() -> None:
+    hidden = Redactor("", b"salt")
+    assert hidden.value(1.5e10) == hidden.value(15_000_000_000)
+    assert hidden.value(-2.0) == hidden.value(-2)
+    assert hidden.value(0.0) == hidden.value(-0.0)
+    assert hidden.value(1e300) == hidden.value(int(1e300))
 
 
 def _shape(value: Any) -> Any:

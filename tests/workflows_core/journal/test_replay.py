@@ -325,10 +325,23 @@ async def test_an_empty_journal_and_a_start_without_its_facts_are_no_journals() 
     )
 
 
-def test_limits_of_another_version_are_taken_as_far_as_they_are_known() -> None:
+async def test_limits_of_another_version_are_taken_as_far_as_they_are_known() -> None:
     writer = JournalWriter()
     frame = start_frame(writer, "return 1;", {}, limits={"max_calls": 3, "cpu_seconds": 10**9, "new_one": 1})
-    assert read_start([frame]).limits == Limits(max_calls=3)
+    start = read_start([frame])
+    assert start.limits == Limits(max_calls=3)
+    note = "Frame 0 has limits that this version does not take over: cpu_seconds, new_one."
+    assert start.notes == (note,)
+    assert note in (await verify("return 1;", [frame])).notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"agents": [1]}, "agents"), ({"limits": {"concurrency": "x"}}, "concurrency")],
+)
+async def test_a_start_frame_of_another_kind_is_no_start_frame(changes: dict[str, Any], word: str) -> None:
+    verdict = await verify("return 1;", [start_frame(JournalWriter(), "return 1;", {}, **changes)])
+    assert verdict.verdict == "incompatible" and word in verdict.notes[0]
 
 
 JSON = st.recursive(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,6 +122,33 @@ def test_every_place_leads_back(script: str) -> None:
 def test_what_is_not_understood_is_refused(script: str) -> None:
     with pytest.raises(InstrumentRefused):
         instrument(script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "{" * 7_000 + "}" * 7_000,
+        "x=>" * 5_000 + "1",
+        "if (a) " * 2_200 + "b()",
+        "".join(f"{{let v{n};" for n in range(1_200)) + "}" * 1_200,
+    ],
+    ids=["blocks", "arrows", "ifs", "names"],
+)
+def test_the_work_grows_with_the_script_and_not_with_its_depth(script: str) -> None:
+    events = 0
+
+    def count(*_: object) -> None:
+        nonlocal events
+        events += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        made = instrument.__wrapped__(script)
+    finally:
+        sys.setprofile(before)
+    assert made.sites
+    assert events < 200 * len(script)
 
 
 async def agrees(script: str) -> bool:
