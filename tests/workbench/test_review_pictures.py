@@ -93,7 +93,7 @@ def test_the_bar_shows_each_page_in_its_place() -> None:
 
 
 def test_a_picture_that_was_drawn_in_full_may_be_decided_and_the_receipt_says_how() -> None:
-    progress = Progress("0" * 64, Coverage(5_000), pictures=PictureCoverage(1, listed=True))
+    progress = Progress("0" * 64, Coverage(5_000), pictures=PictureCoverage(1, listed=True), pictorial=True)
     pictures = progress.pictures
     assert pictures is not None and not progress.may_decide
     progress.renderers.add("kitty graphics, 100 dpi")
