@@ -21,6 +21,7 @@ from tests.workbench.tui.fakes import (
     make_run,
     running_run,
     settle,
+    until,
     waiting_run,
 )
 from workbench.tui.app import WorkbenchApp
@@ -56,6 +57,12 @@ def every_state() -> list[Any]:
     return [running_run(), completed_run(), failed_run(), waiting_run(), *others, *many]
 
 
+def _detail_is_of_the_cursor(app: WorkbenchApp) -> bool:
+    """Whether the run that is shown in full is the one under the list's cursor."""
+    screen = app.base_screen
+    return not isinstance(screen, RunsScreen) or screen._detail.run_id == screen._runs.list.current_id
+
+
 @pytest.fixture
 def look(snap_compare: Callable[..., bool], make_app: Callable[..., WorkbenchApp]) -> Look:
     """``look(size, keys…)``: whether the application looks as it did, after these keys."""
@@ -69,6 +76,8 @@ def look(snap_compare: Callable[..., bool], make_app: Callable[..., WorkbenchApp
             for key in keys:
                 await pilot.press(key)
                 await settle(pilot)
+            await until(pilot, lambda: _detail_is_of_the_cursor(app))
+            await settle(pilot)
 
         return snap_compare(app, terminal_size=size, run_before=before)
 

@@ -150,7 +150,7 @@ class RunsScreen(RunActs):
     @on(LineList.Highlighted, "#runs LineList")
     def _highlighted(self, message: LineList.Highlighted) -> None:
         message.stop()
-        self._select(message.row_id)
+        self._select(self._runs.list.current_id)  # the row of now: the cursor may have gone on since
 
     @on(LineList.Highlighted, "#run LineList")
     def _another_row(self, message: LineList.Highlighted) -> None:
