@@ -307,6 +307,25 @@ def because(run: RunView | RunSummary) -> str:
     return inert(run.cause.message) + (f" (line {where})" if where else "")
 
 
+def in_brief(run: RunView, now: int, *, unicode: bool = True) -> str:
+    """A run on one inert line: its glyph, and why it is there or, where it goes on or completed, how it stands."""
+    mark = run_mark(run.state)
+    glyph, between = (mark.glyph, " · ") if unicode else (mark.ascii, " - ")
+    if run.state in (
+        RunState.FAILED,
+        RunState.CANCELLED,
+        RunState.INTERRUPTED,
+        RunState.NEEDS_RECONCILIATION,
+    ):
+        return f"{glyph} {mark.word}{between}{because(run)}"
+    return f"{glyph} {condition(run, now)}"
+
+
+def fault_line(run: RunView) -> int | None:
+    """The line of the script, from 1, on which a failed run broke; None where it did not fail or none is known."""
+    return run.cause.line if run.state is RunState.FAILED and run.cause is not None else None
+
+
 def took(step: StepView, now: int) -> str:
     """How long a step took, or has taken so far; nothing before it started."""
     if step.started_at is None:

@@ -218,3 +218,17 @@ def test_the_command_that_comes_next(changes: dict[str, Any], command: str | Non
     view = run_view(**changes)
     expected = None if command is None else f"workbench {command}".replace("RUN", view.run_id)
     assert words.next_command(view) == expected
+
+
+def test_a_run_in_brief_says_why_it_cannot_go_on() -> None:
+    failed = run_view(state=RunState.FAILED, cause=Cause("script", "bad \x1b[31m\n", 3, 7))
+    assert words.in_brief(failed, AT + 3 * MIN) == "✗ failed · bad ␛[31m␊ (line 3:7)"
+    assert words.in_brief(failed, AT + 3 * MIN, unicode=False) == "x failed - bad ␛[31m␊ (line 3:7)"
+    assert words.in_brief(run_view(), AT + 3 * MIN) == "✓ completed 3 min ago"
+
+
+def test_the_fault_line_is_that_of_a_failed_run_only() -> None:
+    cause = Cause("script", "bad", 3, 7)
+    assert words.fault_line(run_view(state=RunState.FAILED, cause=cause)) == 3
+    assert words.fault_line(run_view(state=RunState.FAILED, cause=Cause("deadline", "late"))) is None
+    assert words.fault_line(run_view(state=RunState.RECOVERABLE, cause=cause)) is None

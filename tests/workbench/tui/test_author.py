@@ -27,8 +27,9 @@ from workbench.tui.screens import author_checks, author_editors
 from workbench.tui.screens.author_check_process import Answer
 from workbench.tui.widgets.editor_form import TextBlock
 from workbench.tui.widgets.editor_marks import Mark
+from workbench.tui.widgets.editor_pane import EditorPane
 from workflows_core.errors import UsageError
-from workflows_core.model import RunState
+from workflows_core.model import Cause, RunState
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -70,6 +71,22 @@ async def test_from_opening_a_script_to_the_marks_of_its_run(make_app: MakeApp, 
         client.change(launch_id(client), state=RunState.COMPLETED, steps=completed_run().steps)
         await until(pilot, lambda: shown(app).editor.marks.get(3) == Mark("✓", "good"))
         assert standing(app).startswith("✓ completed")
+
+
+async def test_on_a_narrow_screen_the_run_stands_below_the_script(make_app: MakeApp, scripts: Path) -> None:
+    client = FakeClient()
+    app = make_app(client, screen="author")
+    async with app.run_test(size=NARROW) as pilot:
+        await ready(pilot, app)
+        below = lambda: str(author(app).query_one(EditorPane).border_subtitle)  # noqa: E731
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "running" in below())
+        client.change(launch_id(client), state=RunState.FAILED, cause=Cause("script", "boom", 1, 7))
+        await until(pilot, lambda: below().startswith("✗ failed · boom (line 1:7) · "))
+        assert shown(app).editor.marks[0] == Mark("✗", "bad")
+        await pilot.resize_terminal(*WIDE)
+        await until(pilot, lambda: "failed" not in below())
+        assert "boom (line 1:7)" in standing(app)
 
 
 def launch_id(client: FakeClient) -> str:

@@ -23,7 +23,7 @@ from workbench.tui.screens.author_outside import edit_outside
 from workbench.tui.screens.author_scripts import ScriptRows, find_scripts
 from workbench.tui.widgets.editor_marks import Mark
 from workflows_core.errors import UsageError
-from workflows_core.model import StepKind, StepStatus
+from workflows_core.model import Cause, RunState, StepKind, StepStatus
 
 # Finding scripts
 
@@ -124,6 +124,13 @@ def test_a_checkpoint_that_waits_has_the_glyph_of_approval_and_ascii_its_own() -
     assert run_marks(make_run(steps=(step,)), {0: 3}) == {3: Mark("◆", "waiting")}
     assert run_marks(make_run(steps=(step,)), {0: 3}, unicode=False) == {3: Mark("#", "waiting")}
     assert run_marks(make_run(steps=(make_step("c", line=None),)), {0: 3}) == {}
+
+
+def test_the_line_on_which_a_run_failed_is_marked_where_it_is_now() -> None:
+    cause = Cause("script", "boom", 2, 5)
+    view = make_run(state=RunState.FAILED, cause=cause, steps=(make_step("c", line=2),))
+    assert run_marks(view, {0: 0, 1: 4}) == {4: Mark("✗", "bad")}
+    assert run_marks(view, {0: 0}) == {}
 
 
 def test_lines_are_mapped_again_only_when_a_text_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,6 +217,14 @@ def test_of_several_steps_on_a_line_the_loudest_is_shown_with_their_number() -> 
     assert text(rows.line(1, 80)) == f"! 2  b  ×{len(steps)}"
 
 
+def test_the_line_on_which_a_run_failed_is_marked_whatever_was_called_there() -> None:
+    steps = [make_step("a", StepStatus.COMPLETED, line=1)]
+    lines = texts(SourceRows(SourceText("a\nb\n"), steps, fault=2), 80)
+    assert [line[0] for line in lines[:2]] == ["✓", "✗"]
+    rows = SourceRows(SourceText("a\nb\n"), steps, fault=1, unicode=False)
+    assert texts(rows, 80)[0].startswith("x 1  a")
+
+
 def test_source_is_highlighted_and_its_text_is_whole() -> None:
     source = SourceText("const a = 'x'; // n\n\tif (ä日) {}\n")
     spans = source.spans(0)

@@ -235,6 +235,11 @@ class AuthorScreen(WorkbenchScreen):
             self._forecast.request()
             self._changed(self.current)
 
+    @on(LaunchPane.Turned)
+    def _launch_turned(self, message: LaunchPane.Turned) -> None:
+        message.stop()
+        self._runs.show_standing()
+
     def _changed(self, file: OpenFile) -> None:
         """Script or form changed: a check is due, and a launch would make a new run."""
         if file.repeatable:

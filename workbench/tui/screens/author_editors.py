@@ -23,8 +23,9 @@ from ..widgets.bars import LineBar
 from ..widgets.choice import Choice
 from ..widgets.editor_form import TextBlock
 from ..widgets.editor_marks import ProblemMark
+from ..widgets.editor_pane import EditorPane
 from ..widgets.lines import LineList, Span
-from ..widgets.pane import ListPane, Pane
+from ..widgets.pane import ListPane
 from .author_checks import Checked
 from .author_marks import MarkedRun
 from .author_problems import ProblemList, ProblemRows
@@ -140,7 +141,7 @@ class EditorColumn(Vertical):
 
     def compose(self) -> ComposeResult:
         yield FileTabs()
-        with Pane(id="editor-pane"), Vertical(id="no-script"):
+        with EditorPane(unicode=self._unicode, id="editor-pane"), Vertical(id="no-script"):
             yield TextBlock(id="offer")
             yield Choice("New script", name="new", id="new-button")
         self._problems = ListPane("Problems", lines=self._list, id="problems")
@@ -187,7 +188,7 @@ class EditorColumn(Vertical):
         editor.display = False
         file = OpenFile(path, draft, editor)
         self.files.append(file)
-        await self.query_one("#editor-pane").mount(editor)
+        await self.query_one(EditorPane).mount(editor)
         if unsaved is not None and unsaved != draft.text:
             editor.become(unsaved)
             draft.text = editor.text
@@ -242,7 +243,7 @@ class EditorColumn(Vertical):
     def retitle(self) -> None:
         """Name, unsaved changes and the state of the file in the pane's title and in the tabs."""
         dot = " ●" if self._unicode else " *"
-        pane = self.query_one("#editor-pane", Pane)
+        pane = self.query_one(EditorPane)
         labels = [file.label + (dot if file.draft.dirty else "") for file in self.files]
         if self.current is None:
             pane.set_title("Editor", "")
@@ -271,7 +272,11 @@ class EditorColumn(Vertical):
             self._place_timer = None
         if self.current is not None:
             row, column = self.current.editor.cursor_location
-            self.query_one("#editor-pane", Pane).border_subtitle = words.place(row + 1, column + 1)
+            self.query_one(EditorPane).show_place(words.place(row + 1, column + 1))
+
+    def say(self, standing: str) -> None:
+        """Show ``standing``, one line about the last run, in the editor's lower border; empty takes it away."""
+        self.query_one(EditorPane).say(standing)
 
     # Text
 

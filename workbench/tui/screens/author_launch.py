@@ -44,6 +44,9 @@ class StubChoice:
 class LaunchPane(Pane):
     """Holds a ``LaunchForm`` and tells when a person changes it or asks for something."""
 
+    class Turned(Message):
+        """The pane folded away or came back."""
+
     class Changed(Message):
         """The form changed; ``arguments`` tells whether its arguments did."""
 
@@ -77,6 +80,12 @@ class LaunchPane(Pane):
 
     def compose(self) -> ComposeResult:
         yield TextBlock(id="no-launch")
+
+    def on_show(self) -> None:
+        self.post_message(self.Turned())
+
+    def on_hide(self) -> None:
+        self.post_message(self.Turned())
 
     def on_mount(self) -> None:
         self.query_one("#no-launch", TextBlock).show(

@@ -51,7 +51,10 @@ def rows_now(then: Sequence[str], now: Sequence[str]) -> Mapping[int, int]:
 
 
 def run_marks(view: RunView, rows: Mapping[int, int], *, unicode: bool = True) -> dict[int, Mark]:
-    """The gutter marks of a run by row from 0, given where its script's rows are now."""
+    """The gutter marks of a run by row from 0, given where its script's rows are now.
+
+    The line on which the run failed is marked too, whatever was called there.
+    """
     shown: dict[int, StepView] = {}
     for step in view.steps:
         if step.line is None:
@@ -62,6 +65,11 @@ def run_marks(view: RunView, rows: Mapping[int, int], *, unicode: bool = True) -
     marks = {}
     for row, step in shown.items():
         mark = words.step_mark(step)
+        marks[row] = Mark(mark.glyph if unicode else mark.ascii, mark.tone)
+    fault = words.fault_line(view)
+    row = None if fault is None else rows.get(fault - 1)
+    if row is not None:
+        mark = words.run_mark(view.state)
         marks[row] = Mark(mark.glyph if unicode else mark.ascii, mark.tone)
     return marks
 

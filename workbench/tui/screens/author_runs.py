@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ... import words
 from ..refresh import Refresher
 from .author_checks import Checked, engine_settings
 from .author_editors import EditorColumn, OpenFile
@@ -61,15 +62,16 @@ class ScriptRuns:
             self.show_standing()
 
     def show_standing(self) -> None:
-        """Say in the launch pane how the last run of the shown script stands."""
+        """Say in the launch pane, or below the editor while that is folded, how the shown script's last run stands."""
         file = self._file
-        if file is not None:
-            self._pane.show_run(
-                file.run.view,
-                self._screen.context.clock(),
-                repeatable=file.repeatable,
-                repeated=file.repeated,
-            )
+        if file is None:
+            self._column.say("")
+            return
+        view, now = file.run.view, self._screen.context.clock()
+        self._pane.show_run(view, now, repeatable=file.repeatable, repeated=file.repeated)
+        folded = self._pane.has_class("-folded")
+        brief = words.in_brief(view, now, unicode=self._screen.unicode) if view is not None else ""
+        self._column.say(brief if folded else "")
 
     async def launch(self, *, again: bool) -> None:
         """Check, and where nothing stops it, launch; see author_launcher for the request id."""

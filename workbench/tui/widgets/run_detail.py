@@ -190,7 +190,7 @@ class RunDetail(ListPane):
     def _rows(self, view: RunView) -> Rows:
         place = self._place()
         if self._tab == "source" and self._source is not None:
-            return SourceRows(self._source, view.steps, unicode=self._unicode)
+            return SourceRows(self._source, view.steps, fault=words.fault_line(view), unicode=self._unicode)
         if self._tab == "log":
             return LogRows(view.log, view.created_at)
         if self._tab == "journal":

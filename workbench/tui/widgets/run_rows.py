@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from workflows_core.model import FrameView, LogLine, RunView, StepKind, StepStatus, StepView
+from workflows_core.model import FrameView, LogLine, RunState, RunView, StepKind, StepStatus, StepView
 
 from ... import words
 from ...inert import cells, inert
@@ -73,11 +73,19 @@ class SourceText:
 
 
 class SourceRows:
-    """The script, a line a row; left the mark of what was called there."""
+    """The script, a line a row; left the mark of what was called there, or that the run failed at ``fault``."""
 
-    def __init__(self, source: SourceText, steps: Sequence[StepView], *, unicode: bool = True) -> None:
+    def __init__(
+        self,
+        source: SourceText,
+        steps: Sequence[StepView],
+        *,
+        fault: int | None = None,
+        unicode: bool = True,
+    ) -> None:
         self._source = source
         self._steps = by_line(steps)
+        self._fault = fault
         self._unicode = unicode
         self._digits = len(str(len(source.lines)))
         self._gutter = 2 + self._digits + 2
@@ -98,8 +106,9 @@ class SourceRows:
     def line(self, index: int, width: int) -> Line:
         steps = self._steps.get(index + 1, [])
         glyph, tone = " ", ""
-        if steps:
-            mark = words.step_mark(loudest(steps))
+        failed = index + 1 == self._fault
+        if steps or failed:
+            mark = words.run_mark(RunState.FAILED) if failed else words.step_mark(loudest(steps))
             glyph, tone = (mark.glyph if self._unicode else mark.ascii), mark.tone
         times = [Span(f"  {'×' if self._unicode else 'x'}{len(steps)}", "quiet")] if len(steps) > 1 else []
         return (
