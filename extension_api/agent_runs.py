@@ -113,6 +113,8 @@ class AgentRuns(Protocol):
 
     A host whose records are made without waiting may offer ``admit_now(request) -> AgentRunView`` besides: like
     ``admit``, but not a coroutine. Callers look for it with ``getattr`` and fall back to ``admit`` (0.2.9).
+    One that gives answers in a recorded order may offer ``delivered(workflow_run_id, step_ids) -> None``, which the
+    caller calls, where it is there, once the answers of these steps are committed. It must not raise (0.2.9).
     """
 
     @property

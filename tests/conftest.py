@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("ci", derandomize=True, print_blob=True)
+#: A property holds or not; how fast the machine draws examples says nothing about it.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+settings.register_profile("ci", settings.default, derandomize=True, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -65,10 +65,10 @@ def check_bytes(step: StepView, artifact: Artifact) -> None:
 
 
 def next_steps(script: str, step: StepView) -> list[NextStep]:
-    """The steps that stand after a checkpoint in the source, in the order of their places.
+    """The steps that stand after a checkpoint, or after an Agent's call, in the source, in the order of their places.
 
     A stepId that is put together while the script runs reads ``a step``. Nothing where the script cannot be
-    parsed or the checkpoint has no place.
+    parsed or the step has no place.
     """
     if step.line is None:
         return []
@@ -80,7 +80,8 @@ def next_steps(script: str, step: StepView) -> list[NextStep]:
     except (ValueError, RecursionError):
         return []
     versions = Versions(analysis)
-    source = step.input.get("sourceStepId") if isinstance(step.input, dict) else None
+    given_of = step.input.get("sourceStepId") if isinstance(step.input, dict) else None
+    source = step.step_id if step.kind is StepKind.AGENT else given_of
     found: list[tuple[tuple[int, int], NextStep]] = []
     for call in analysis.calls:
         place = analysis.source.position(call.node.start)

@@ -1,190 +1,39 @@
-"""What a front end can do with a workspace: the same calls whether or not this process owns the engine.
-
-An owner reaches the engine through the host in its own thread. Any other process reads the store itself and
-posts every change to the control inbox, which the owner watches. All methods run on the caller's own loop.
-"""
+"""What a front end can ask of a workspace: the same calls whether or not this process owns the engine."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import pwd
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from workflows_core import errors
-from workflows_core.errors import NotPermitted, StoreError, StoreInUse, WorkflowError
 from workflows_core.model import Artifact, Attestation, Decision, Definition, RunState, RunSummary, RunView
-from workflows_core.store.lock import lock_path, owner_pid
-from workflows_core.store.reader import StoreReader
 
-from .workspace import Workspace
+from .access import Access
 
 if TYPE_CHECKING:
-    from extension_api.agent_runs import AgentRuns
     from workflows_core.engine.evidence import Evidence
     from workflows_core.engine.reconciliation import ReconcileRequest
     from workflows_core.engine.recovery import Preview
     from workflows_core.engine.requests import LaunchOutcome, LaunchRequest, Outcome
-    from workflows_core.engine.service import WorkflowService
     from workflows_core.engine.waits import DecideRequest
 
     from .child_runs import Assembled, ChildRun
-    from .host.host import LocalHost
     from .host.reloading import ReloadPlan, ReloadResult
-    from .login import StoredLogin
+    from .review_questions import Question
 
 T = TypeVar("T")
 Left = TypeVar("Left", RunSummary, RunView)
 
-#: How long a command waits for the owner to settle its control row.
-ANSWER_SECONDS: Final = 10.0
-_POLL_SECONDS: Final = 0.02
-_WATCH_SECONDS: Final = 0.1
 
-
-class OwnerSilent(StoreError):
-    """The owner did not settle a control in time. The row stays recorded and may still be applied."""
-
-    code = "owner_silent"
-    title = "The owner does not answer"
-
-
-class OwnerGone(StoreError):
-    """The owner ended before it settled a control. The row stays recorded for the next owner."""
-
-    code = "owner_gone"
-    title = "The owner has ended"
-
-
-#: Whether a client hosts the engine.
-HostMode: TypeAlias = Literal["never", "later", "if_free", "to_look", "required"]
-
-
-class Client:
-    """One front end's access to a workspace. Build it with :meth:`open`, end it with :meth:`close`."""
-
-    def __init__(self, workspace: Workspace, host: LocalHost | None, *, may_host: bool = False) -> None:
-        self.workspace = workspace
-        self._host = host
-        self._may_host = may_host
-        self._reader: StoreReader | None = None
-        self._opening = asyncio.Lock()
-        self._hosting = asyncio.Lock()
-        self._subscribers: list[Callable[[str], None]] = []
-        self._pending: set[str] = set()
-        self._loop = asyncio.get_running_loop()
-        self._watcher: asyncio.Task[None] | None = None
-        self._unsubscribe: Callable[[], None] | None = None
-        self._session: AgentRuns | None = None
-
-    @classmethod
-    async def open(cls, workspace: Workspace, *, host: HostMode = "never") -> Client:
-        """Open a workspace, hosting the engine where asked and nobody does.
-
-        With ``to_look`` an engine that is hosted here can be asked and changes nothing, and lets nothing go on.
-        With ``later`` nothing is loaded yet: ``start_hosting`` hosts the engine, or the first command that needs it.
-        Raises ConfigurationError, StoreTooNew, StoreFailed; with ``required`` also StoreInUse.
-        """
-        local: LocalHost | None = None
-        free = owner_pid(lock_path(workspace.storage_path)) is None
-        if host == "required" or (host in ("if_free", "to_look") and free):
-            local = await cls._open_host(workspace, required=host == "required", only_look=host == "to_look")
-        return cls(workspace, local, may_host=host != "never")
-
-    @staticmethod
-    async def _open_host(
-        workspace: Workspace, *, required: bool, only_look: bool = False
-    ) -> LocalHost | None:
-        from .host.host import LocalHost
-
-        try:
-            return await asyncio.to_thread(LocalHost.open, workspace, only_look=only_look)
-        except StoreInUse:
-            if required:
-                raise
-            return None
-
-    async def start_hosting(self) -> bool:
-        """Host the engine here where nobody does, and let it tell of changes. True: this process hosts it.
-
-        Raises what opening a host raises.
-        """
-        async with self._hosting:
-            if self._host is None and owner_pid(lock_path(self.workspace.storage_path)) is None:
-                self._host = await self._open_host(self.workspace, required=False)
-            if self._host is not None and self._watcher is not None:
-                self._unsubscribe = self._service.subscribe(self._from_engine)
-                watcher, self._watcher = self._watcher, None
-                watcher.cancel()
-                await asyncio.wait({watcher})
-            return self.owner
-
-    @property
-    def owner(self) -> bool:
-        """Whether this process hosts the engine."""
-        return self._host is not None
-
-    @property
-    def host(self) -> LocalHost | None:
-        return self._host
-
-    def owner_pid(self) -> int | None:
-        """The pid of the process that hosts the engine; None where nobody does."""
-        return os.getpid() if self.owner else owner_pid(lock_path(self.workspace.storage_path))
-
-    # The engine in this process.
-
-    @property
-    def _service(self) -> WorkflowService:
-        from workflows_core.engine.service import WorkflowService
-
-        service = self._host.app_store.get(WorkflowService) if self._host is not None else None
-        if service is None:
-            raise errors.ConfigurationError(
-                "this workspace loads no workflow engine: its plugins list has no enabled record for it"
-            )
-        return service
-
-    async def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        assert self._host is not None
-        result: T = await asyncio.wrap_future(self._host.submit(coroutine))
-        return result
-
-    def _runs(self) -> AgentRuns:
-        assert self._host is not None
-        login = self._login()
-        known = self._session
-        if known is None or (login is not None and known.session.session_id != login.session_id):
-            known = self._session = self._host.session(token=None if login is None else login.token)
-        return known
-
-    def _login(self) -> StoredLogin | None:
-        """The log-in of this person, where accounts are used. Raises NotPermitted where there is none."""
-        if self.workspace.config.auth.mode != "password":
-            return None
-        from .login import load_login
-
-        login = load_login(self.workspace.root)
-        if login is None:
-            raise errors.NotPermitted("this workspace asks for a log-in; run: workbench login")
-        return login
+class Client(Access):
+    """What can be asked of a workspace. How it is reached: :class:`Access`."""
 
     # Reading.
-
-    async def _read(self) -> StoreReader | None:
-        async with self._opening:
-            if self._reader is None:
-                self._reader = await StoreReader.open(self.workspace.storage_path)
-            return self._reader
-
-    async def _reading(self) -> StoreReader:
-        reader = await self._read()
-        if reader is None:
-            raise self.workspace.without_runs()
-        return reader
 
     async def runs(self, limit: int | None = 20) -> list[RunSummary]:
         """The newest runs first, each with its effective state; ``limit`` None means all."""
@@ -213,58 +62,14 @@ class Client:
         """Everything about one run; repeated calls read only what is new."""
         return self._as_left(await (await self._reading()).view(run_id))
 
-    def subscribe(self, callback: Callable[[str], None]) -> Callable[[], None]:
-        """Call ``callback(run_id)`` on this loop after changes; several changes may be told at once."""
-        self._subscribers.append(callback)
-        if self._watcher is None and self._unsubscribe is None:
-            if self._host is not None:
-                self._unsubscribe = self._service.subscribe(self._from_engine)
-            else:
-                self._watcher = self._loop.create_task(self._watch())
+    async def questions(self) -> list[Question]:
+        """The calls of manual agents that have no answer yet, the oldest first. Raises StoreError.
 
-        def unsubscribe() -> None:
-            if callback in self._subscribers:
-                self._subscribers.remove(callback)
+        ``review.inbox`` leaves those that can be answered. A question that opens or ends changes its run as well.
+        """
+        from .review_questions import open_questions
 
-        return unsubscribe
-
-    def _from_engine(self, run_id: str) -> None:
-        # Called in the engine's thread: one wake-up of this loop for any number of changes.
-        wake = not self._pending
-        self._pending.add(run_id)
-        if wake:
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:
-                self._pending.clear()  # The front end's loop has ended; nobody listens any more.
-
-    def _deliver(self) -> None:
-        changed, self._pending = self._pending, set()
-        for run_id in changed:
-            for callback in tuple(self._subscribers):
-                callback(run_id)
-
-    async def _watch(self) -> None:
-        """Without the engine in this process: notice other processes' writes, and the owner's death."""
-        seen: dict[str, tuple[int, int, int]] = {}
-        version: tuple[int, int | None] = (-1, None)
-        while True:
-            try:
-                reader = await self._read()
-                if reader is not None:
-                    latest = (await reader.data_version(), reader.owner_pid())
-                    if latest != version:
-                        current = await reader.revisions()
-                        changed = {run for run in current if current[run] != seen.get(run)}
-                        changed |= set(seen) - set(current)
-                        if latest[1] != version[1]:
-                            changed |= set(current)
-                        seen, version = current, latest
-                        self._pending |= changed
-                        self._deliver()
-            except StoreError:
-                pass  # A reader's own commands show the error; watching goes on.
-            await asyncio.sleep(_WATCH_SECONDS)
+        return await asyncio.to_thread(open_questions, self.workspace.host_store_path)
 
     # Commands.
 
@@ -326,14 +131,20 @@ class Client:
         """Save a script as an immutable version; an identical save returns the one that exists."""
         return _as(await self._control("save", None, {"name": name, "script": script}), Definition)
 
+    # What is kept, and what is loaded.
+
     async def library(self) -> list[Definition]:
-        """All saved versions, by name and newest first."""
+        """This person's saved versions, by name and newest first; everybody's where nobody is logged in."""
+        from .login import acting_as
+
         reader = await self._read()
-        return [] if reader is None else await reader.definitions()
+        return [] if reader is None else await reader.definitions(acting_as(self.workspace))
 
     async def definition(self, name: str, version: str) -> tuple[Definition, str]:
         """A saved version and its script; ``version`` is its hash or at least 7 characters of it."""
-        return await (await self._reading()).definition(name, version)
+        from .login import acting_as
+
+        return await (await self._reading()).definition(name, version, acting_as(self.workspace))
 
     async def artifact(self, run_id: str, step_id: str) -> Artifact:
         """The exact bytes of a step: a capture's file, or the canonical JSON of an output."""
@@ -376,81 +187,7 @@ class Client:
 
         return _as(await self._control("host.reload", None, {"use": use}), ReloadResult)
 
-    async def _control(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
-        """Apply a command in this process's engine, or post it to the owner's.
-
-        What the host refuses is NotPermitted from here as it is through the inbox.
-        """
-        if self._host is None:
-            return await self._post(kind, run_id, body)
-        from extension_api.agent_runs import AgentRunRefused
-
-        try:
-            return await self._apply(kind, run_id, body)
-        except AgentRunRefused as error:
-            raise NotPermitted(error.message, code=error.code) from None
-
-    async def _apply(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
-        assert self._host is not None
-        if kind.startswith("host."):
-            return dict(await self._call(self._host.control(kind, body, self._runs())))
-        from workflows_core.engine.controls import apply
-
-        return await self._call(apply(self._service, kind, run_id, body, self._runs()))
-
-    async def _post(self, kind: str, run_id: str | None, body: dict[str, Any]) -> dict[str, Any]:
-        from .host.identity import describe_control, terminal_session
-
-        reader = await self._posting()
-        uid = os.getuid()
-        login = self._login()
-        actor = describe_control(terminal_session(uid), uid, None if login is None else login.session_id)
-        row_id = await reader.post(kind, run_id, body, actor)
-        deadline = self._loop.time() + ANSWER_SECONDS
-        while True:
-            pid = self.owner_pid()  # Before the row: what an owner settled last is seen.
-            row = await reader.inbox_row(row_id)
-            if row is not None and row.settled_at is not None:
-                return _settled(row.outcome, dict(row.detail or {}))
-            if pid is None:
-                await self._take_over(row_id)
-                deadline = self._loop.time() + ANSWER_SECONDS
-            elif self._loop.time() >= deadline:
-                who = f"process {pid}" if pid else "the owner"
-                raise OwnerSilent(
-                    f"recorded as control {row_id}; {who} has not answered for {ANSWER_SECONDS:.0f} s. "
-                    "The record stays and is applied when an owner runs"
-                )
-            await asyncio.sleep(_POLL_SECONDS)
-
-    async def _posting(self) -> StoreReader:
-        """The store to post to; an owner that has just taken the workspace may still be making it."""
-        deadline = self._loop.time() + ANSWER_SECONDS
-        while (reader := await self._read()) is None:
-            if self.owner_pid() is None or self._loop.time() >= deadline:
-                return await self._reading()
-            await asyncio.sleep(_POLL_SECONDS)
-        return reader
-
-    async def _take_over(self, row_id: int) -> None:
-        """The owner ended before it answered: host the engine here, which then settles the row.
-
-        Raises OwnerGone where this process must not host, and what opening a host raises.
-        """
-        if not self._may_host:
-            raise OwnerGone(
-                f"recorded as control {row_id}; the process that owned the workspace ended before it answered. "
-                "The record stays and is applied when an owner runs"
-            )
-        await self.start_hosting()
-
-    async def wait_idle(self) -> None:
-        """Wait until the engine in this process supervises nothing and finishes no cancel."""
-        if self._host is None:
-            return
-        service = self._service
-        while service.busy:  # noqa: ASYNC110 - the engine's state lives in another thread's loop
-            await asyncio.sleep(_POLL_SECONDS)
+    # Accounts.
 
     async def log_in(self, name: str, password: str) -> None:
         """Open a session in a workspace with accounts; this process acts as that account from now on.
@@ -498,22 +235,6 @@ class Client:
             name = f"uid {os.getuid()}"
         return f"{name} · {mode}"
 
-    async def close(self) -> None:
-        """Stop watching and, as the owner, shut down in order: live runs stay recoverable."""
-        if self._unsubscribe is not None:
-            self._unsubscribe()
-            self._unsubscribe = None
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.wait({self._watcher})
-            self._watcher = None
-        if self._reader is not None:
-            await self._reader.close()
-            self._reader = None
-        if self._host is not None:
-            host, self._host = self._host, None
-            await asyncio.to_thread(host.close)
-
 
 def _builtins(request: Any) -> dict[str, Any]:
     result: dict[str, Any] = msgspec.to_builtins(request)
@@ -528,16 +249,3 @@ def _outcome(detail: dict[str, Any]) -> Outcome:
     from workflows_core.engine.requests import Outcome
 
     return _as(detail, Outcome)
-
-
-def _settled(outcome: str | None, detail: dict[str, Any]) -> dict[str, Any]:
-    if outcome == "applied":
-        return detail
-    error = detail.get("error") or {}
-    kind = getattr(errors, str(error.get("type", "")), WorkflowError)
-    if not (isinstance(kind, type) and issubclass(kind, WorkflowError)):
-        kind = WorkflowError
-    raised = kind(str(error.get("message", "the owner refused it")))
-    if isinstance(error.get("code"), str):
-        raised.code = error["code"]
-    raise raised

@@ -1,7 +1,8 @@
-"""How a what-if goes on behind the place where it first differs from the run that it was made from."""
+"""Which recorded answers a fork uses again: all, those before the place where it first differs, or none."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -36,3 +37,14 @@ def agreed_only(fork: Fork, bundle: Bundle) -> LaunchRequest:
     whole = [*kept, *entries[len(answered) :]]
     options |= {"stubs": whole, "stubs_hash": canonical_hash(whole)}
     return msgspec.structs.replace(fork.request, options=options)
+
+
+def anew(fork: Fork, bundle: Bundle, options: Mapping[str, Any] | None = None) -> LaunchRequest:
+    """The launch of ``fork`` without a recorded answer: ``options`` say who answers, else the run's own stub set.
+
+    A run that asked real Agents has no stub set: then every call gets its own task back.
+    """
+    found = bundle.read_options() if options is None else options
+    if options is None and found.get("agents") != "stub":
+        found = {"agents": "stub", "stubs": [], "stubs_hash": canonical_hash([]), "label": "no stub set"}
+    return msgspec.structs.replace(fork.request, options=dict(found))

@@ -20,8 +20,10 @@ from workflows_core.journal.bundle import Bundle
 from workflows_core.journal.driving import Recorded, batches
 from workflows_core.journal.frames import Frame, FrameKind, JournalWriter
 from workflows_core.journal.verify import Verdict, verify
+from workflows_core.limits import OUTPUT_BYTES
 from workflows_core.model import new_id
 
+from .agents.stubset import StubSet, request_hash
 from .recordings import child_input, recorded, stub_entries
 
 _NOTHING = object()
@@ -63,6 +65,11 @@ async def prepare_fork(
     if reply is not _NOTHING:
         if at is None:
             raise UsageError("name the frame whose answer is replaced: --at FRAME")
+        size = jsontext.size(reply, "the reply")
+        if size > OUTPUT_BYTES:
+            raise UsageError(
+                f"the reply takes {size:,} bytes; an Agent's output takes at most {OUTPUT_BYTES:,}"
+            )
         edited = _answer_at(bundle, calls, at, step)
         frames = _with_reply(frames, edited, reply)
     elif at is not None or step is not None:
@@ -112,14 +119,26 @@ def in_turns(
 
 
 def _parent_stubs(bundle: Bundle, notes: list[str]) -> Sequence[Mapping[str, Any]]:
+    """The stub set that the parent ran on. Raises UsageError where it is none: a bundle may hold anything there."""
     options = bundle.read_options()
-    found = options.get("stubs", ())
-    if options.get("agents") != "stub":
+    agents = options.get("agents")
+    if agents != "stub":
+        asked = "asked real Agents" if agents == "real" else "has no launch options that are known here"
         notes.append(
-            "The parent asked real Agents: a call that was not recorded gets its own task back, unless --stubs is given."
+            f"The parent {asked}: a call that was not recorded gets its own task back, unless --stubs is given."
         )
         return ()
-    return found if isinstance(found, list | tuple) else ()
+    found = options.get("stubs", [])
+    try:
+        if not isinstance(found, list | tuple):
+            raise UsageError("it is not a list of entries")
+        StubSet(found)
+    except UsageError as error:
+        raise UsageError(
+            f"the stub set that this run ran on cannot be used: {error}. Give another one with --stubs",
+            code="stub_set",
+        ) from None
+    return found
 
 
 def _answer_at(bundle: Bundle, calls: Sequence[Recorded], at: int, step: str | None) -> Recorded:
@@ -164,13 +183,11 @@ def _replied(result: Mapping[str, Any], reply: Any) -> dict[str, Any]:
 
 
 def _edited(entry: dict[str, Any], edited: Recorded, reply: Any) -> dict[str, Any]:
-    from .agents.stubset import request_hash
-
     call = edited.call
     if (
         entry.get("request") != request_hash(str(call["agent_ref"]), child_input(call))
         or entry["step"] != edited.label
     ):
         return entry
-    kept = {key: value for key, value in entry.items() if key not in ("fail", "reply")}
+    kept = {key: value for key, value in entry.items() if key not in ("fail", "code", "reply")}
     return {**kept, "reply": reply}

@@ -18,6 +18,7 @@ from workflows_core.model import RunSummary, now
 from .hostview_assembly import AgentUse, agent_uses
 from .hostview_limits import LimitUse, limit_uses
 from .hostview_stores import HostEvent, Stored, StoreFile, read_stores
+from .login import NotLoggedIn
 
 if TYPE_CHECKING:
     from .client import Client
@@ -86,6 +87,8 @@ class HostView:
     stores: Sequence[StoreFile] = ()
     events: Sequence[HostEvent] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
+    #: Whether extensions and handles are not told because nobody is logged in, where accounts are used.
+    logged_out: bool = False
 
     def ownership(self) -> str:
         """Who owns the workspace and what that means for what is shown, in a sentence."""
@@ -146,7 +149,10 @@ class HostReader:
             return self._workspace.config, {"agents": str(error), "limits": str(error)}
 
     async def _ask(self, view: HostView) -> HostView:
-        """What the owner says. A session that may not ask, or an owner that is silent, is a problem in words."""
+        """What the owner says. A session that may not ask, or an owner that is silent, is a problem in words.
+
+        That nobody is logged in is a state: what to do about it is known.
+        """
         problems: dict[str, str] = {}
         try:
             listed = await self._client.extensions()
@@ -159,6 +165,8 @@ class HostReader:
                 host=_diagnostics(listed["host"]),
             )
         except WorkflowError as error:
+            if isinstance(error, NotLoggedIn):
+                return replace(view, logged_out=True)
             problems["extensions"] = f"{error.title}. {error}"
             if not isinstance(error, NotPermitted):
                 problems["sessions"] = problems["extensions"]

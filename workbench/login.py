@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 
+class NotLoggedIn(NotPermitted):
+    """Nobody is logged in, or no longer: a log-in is all that it needs."""
+
+
 @dataclass(frozen=True)
 class StoredLogin:
     """``expires_at`` in microseconds since the epoch. ``token`` is a secret."""
@@ -70,6 +74,19 @@ def load_login(root: Path) -> StoredLogin | None:
         return None
     texts = (login.user_id, login.session_id, login.token)
     return login if all(isinstance(text, str) for text in texts) and type(login.expires_at) is int else None
+
+
+def acting_as(workspace: Workspace) -> str | None:
+    """The user id under which this person launches and saves; None where nobody is logged in to an account."""
+    from .host.identity import local_principal, terminal_principal
+
+    mode = workspace.config.auth.mode
+    if mode == "password":
+        login = load_login(workspace.root)
+        return None if login is None else login.user_id
+    if mode == "disabled":
+        return local_principal().user_id
+    return terminal_principal(os.getuid(), workspace.state_dir).user_id
 
 
 def keep_login(root: Path, login: StoredLogin) -> None:

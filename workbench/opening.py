@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 
+def names_file(target: str) -> bool:
+    """Whether ``target`` means a file to ``open_run``, be it there or not, rather than a run of the workspace."""
+    path = Path(target)
+    return path.suffix in (SUFFIX, ".sqlite") or len(path.parts) > 1 or path.is_file()
+
+
 def open_run(workspace: Workspace, target: str, store: Path | None = None) -> Bundle:
     """The run that ``target`` names: a ``.wfrun`` file, a store file that holds one run, or a run id.
 
@@ -25,7 +31,7 @@ def open_run(workspace: Workspace, target: str, store: Path | None = None) -> Bu
     if path.is_file():
         stored = path.suffix != SUFFIX and (_own(workspace, path) or is_store(path))
         return _from_file(workspace, path, None) if stored else open_bundle(path)
-    if path.suffix in (SUFFIX, ".sqlite") or len(path.parts) > 1:
+    if names_file(target):
         raise UsageError(f"there is no file {target}")
     own = workspace.storage_path
     if not own.is_file():
@@ -45,6 +51,8 @@ def _own(workspace: Workspace, path: Path) -> bool:
 
 def _from_file(workspace: Workspace, path: Path, run: str | None) -> Bundle:
     """A run out of a store file; what is wrong with the file is the caller's input that cannot be used."""
+    if not path.is_file():
+        raise UsageError(f"there is no store at {path}")
     copy = not _own(workspace, path)
     try:
         if run is None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from decimal import ROUND_CEILING, Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from workflows_core.limits import TASK_BYTES
 
 from . import words
 from .inert import inert
 
 if TYPE_CHECKING:
     from .host.config import AgentConfig, WorkbenchConfig
+
+#: Tokens that a server puts around the messages of one request.
+FRAMING_TOKENS: Final = 64
 
 
 def bound_in_words(config: WorkbenchConfig, agents: Sequence[str], calls: int) -> str:
@@ -41,13 +48,61 @@ def _answers(agent: AgentConfig) -> str:
     return f"the backend {inert(agent.backend)}"
 
 
+def cost_at_most(agents: Sequence[AgentConfig], calls: int) -> dict[str, Decimal] | None:
+    """What ``calls`` calls of these Agents cost at most, by currency, rounded up to hundredths.
+
+    None where that is not known: each that is paid by the call needs a price and a limit on its answers. Any of the
+    Agents may be the one that is called each time. A token that is read is at least one byte of what is sent, so
+    the largest input that a step may have, with prompt and parameters, bounds what is read.
+    """
+    most: dict[str, Decimal] = {}
+    for agent in _paid(agents):
+        answer = _answer_tokens(agent)
+        if agent.price is None or answer is None:
+            return None
+        read, told = Decimal(str(agent.price.input)), Decimal(str(agent.price.output))
+        cost = calls * (_read_tokens(agent) * read + answer * told) / 1_000_000
+        currency = agent.price.currency
+        most[currency] = max(most.get(currency, cost), cost)
+    return {currency: cost.quantize(Decimal("0.01"), ROUND_CEILING) for currency, cost in most.items()}
+
+
+def _paid(agents: Sequence[AgentConfig]) -> list[AgentConfig]:
+    return [agent for agent in agents if agent.backend not in ("stub", "manual")]
+
+
+def _answer_tokens(agent: AgentConfig) -> int | None:
+    """The limit on the tokens of one answer; None where there is none."""
+    most = agent.settings.get("max_tokens") if agent.backend == "openai" else None
+    return most if type(most) is int else None
+
+
+def _read_tokens(agent: AgentConfig) -> int:
+    """The most tokens that one call lets the server read."""
+    prompt = str(agent.settings.get("system", "")).encode("utf-8", "replace")
+    parameters = json.dumps(agent.settings.get("parameters", {})).encode()
+    return TASK_BYTES + len(prompt) + len(parameters) + FRAMING_TOKENS
+
+
 def _cost(agents: Sequence[AgentConfig], calls: int) -> str:
-    """What bounds the cost. Only the length of answers can be bounded from here; nobody tells prices."""
-    paid = [agent for agent in agents if agent.backend not in ("stub", "manual")]
-    limits = [most for agent in paid if type(most := agent.settings.get("max_tokens")) is int]
-    if paid and len(limits) == len(paid) and all(agent.backend == "openai" for agent in paid):
-        return (
-            f"That is at most {calls * max(limits):,} tokens of answers. "
-            "Prices are not known here, nor what the tasks cost to read."
-        )
-    return "What a call costs is not known here: no limit on money holds."
+    """What bounds the cost, and what is missing where nothing does."""
+    paid = _paid(agents)
+    if not paid:
+        return "None of these is paid by the call."
+    limits = [most for agent in paid if (most := _answer_tokens(agent)) is not None]
+    told = []
+    if len(limits) == len(paid):
+        told.append(f"That is at most {calls * max(limits):,} tokens of answers.")
+    cost = cost_at_most(agents, calls)
+    if cost is not None:
+        amounts = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in cost.items())
+        return " ".join([*told, f"By the prices in workbench.yaml it costs at most {amounts}."])
+    own = [agent for agent in paid if agent.backend == "openai"]
+    for names, sentence in (
+        ([agent for agent in own if agent.price is None], "No price is set for {}."),
+        ([agent for agent in own if _answer_tokens(agent) is None], "No max_tokens is set for {}."),
+        ([agent for agent in paid if agent not in own], "What a call of {} costs is not known here."),
+    ):
+        if names:
+            told.append(sentence.format(", ".join(inert(agent.name) for agent in names)))
+    return " ".join([*told, "So no limit on money holds."])

@@ -16,7 +16,8 @@ from workflows_core.journal.frames import FrameKind, JournalBroken
 from workflows_core.journal.verify import check_journal
 from workflows_core.model import StepKind
 
-from .agents.stubset import parse_stub_set, request_hash
+from .agents.stubcheck import CODE
+from .agents.stubset import STUB_FAILED, parse_stub_set, request_hash
 from .inert import acts
 
 _TEMPLATE = re.compile(r"\{\{\s*task")
@@ -60,7 +61,12 @@ def stub_entries(bundle: Bundle, *, pinned: bool | None = None) -> tuple[list[di
             if "request" not in entry and _TEMPLATE.search(json.dumps(reply)):
                 notes.append(f"The answer of {one.label} holds {{{{task…}}}}, which a stub set fills in.")
         else:
-            entry["fail"] = str(one.result["error"]["message"]) or "failed"
+            error = one.result["error"]
+            entry["fail"] = str(error["message"]) or "failed"
+            if CODE.fullmatch(code := str(error.get("code"))) is None:
+                notes.append(f"The code with which {one.label} failed is none that a stub set can say.")
+            elif code != STUB_FAILED:
+                entry["code"] = code
         if one.label in files:
             entry["files"] = files[one.label]
         entries.append(entry)
@@ -98,7 +104,7 @@ def stub_text(entries: list[dict[str, Any]], bundle: Bundle) -> str:
 
     It is read again, so that what is written is what was recorded.
     """
-    head = f"# Recorded from {bundle.run_id}.\n"
+    head = f"# Recorded from {_repr(bundle.run_id)[1:-1]}.\n"
     if not entries:
         return head + "[]\n"
     for text in (
@@ -109,7 +115,7 @@ def stub_text(entries: list[dict[str, Any]], bundle: Bundle) -> str:
         if acts(text.replace("\n", "")):
             continue
         try:
-            if parse_stub_set(text, "the stub set") == entries:
+            if parse_stub_set(head + text, "the stub set") == entries:
                 return head + text
         except UsageError:
             continue
@@ -117,7 +123,7 @@ def stub_text(entries: list[dict[str, Any]], bundle: Bundle) -> str:
 
 
 TEST = '''\
-"""The script of a recorded run still does what it did: made by workbench export-test from {run_id}.
+"""The script of a recorded run still does what it did: made by workbench export-test.
 
 Runs without network and without a workspace. The first test replays the recorded answers and compares every
 request; the second runs the script on stubs. Change SCRIPT to see what a change would do.
@@ -128,6 +134,9 @@ import json
 
 from workflows_core.journal.testing import frames_of, on_stubs
 from workflows_core.journal.verify import verdict_document, verify
+
+#: The run that was recorded.
+RUN = {run_id}
 
 SCRIPT = {script}
 
@@ -163,7 +172,7 @@ def test_text(bundle: Bundle, verdict: str) -> str:
     by_script = end is not None and end.get("by") == "script"
     name = re.sub(r"\W+", "_", bundle.record.name, flags=re.ASCII).strip("_").lower() or "run"
     return TEST.format(
-        run_id=bundle.run_id,
+        run_id=_repr(bundle.run_id),
         script=_python_text(bundle.script),
         frames=_python(
             [

@@ -24,6 +24,7 @@ from .review_pictures import PictureCoverage
 
 if TYPE_CHECKING:
     from .client import Client
+    from .review_questions import Question
 
 #: Earlier runs that are looked through for receipts.
 EARLIER_RUNS: Final = 200
@@ -40,9 +41,20 @@ class Act(StrEnum):
     RECONCILE = "reconcile"
 
 
+_MARKS: Final = {
+    Act.DECIDE: words.Mark("◆", "#", "approve", "waiting"),
+    Act.RESUME: words.Mark("‖", "=", "resume", "waiting"),
+    Act.ANSWER: words.Mark("?", "?", "answer", "waiting"),
+    Act.RECONCILE: words.Mark("!", "!", "reconcile", "bad"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One thing that waits for a person. ``expires_at`` is None where it waits without end."""
+    """One thing that waits for a person. ``expires_at`` is None where it waits without end.
+
+    ``child_run_id`` is that of a call of a manual ``agent``, which a person answers here.
+    """
 
     run_id: str
     name: str
@@ -53,10 +65,17 @@ class Waiting:
     expires_at: int | None
     state: RunState
     cancel_requested: bool
+    agent: str = ""
+    child_run_id: str | None = None
 
     @property
     def id(self) -> str:
         return f"{self.run_id}\n{self.step_id}\n{self.attempt}"
+
+    @property
+    def mark(self) -> words.Mark:
+        """What to do about it, as it is drawn."""
+        return _MARKS[self.act]
 
     @property
     def retained(self) -> bool:
@@ -68,6 +87,10 @@ class Waiting:
         if self.expires_at is None:
             return ""
         return f"in {brief(self.expires_at - now)}" if self.expires_at > now else "expired"
+
+    def time(self, now: int) -> str:
+        """The deadline, or how long it waits where there is none: ``in 23 h``, ``2 min ago``."""
+        return self.left(now) or f"{brief(now - self.since)} ago"
 
     def refused(self, now: int) -> str:
         """Why a decision or a resume would be refused now, as a sentence; empty where it would not."""
@@ -105,9 +128,38 @@ def waiting_of(run: RunSummary) -> Waiting | None:
     )
 
 
-def inbox(runs: Iterable[RunSummary]) -> list[Waiting]:
-    """Everything that waits for a person, the oldest first."""
-    found = [item for item in map(waiting_of, runs) if item is not None]
+def asked_of(run: RunSummary, question: Question) -> Waiting | None:
+    """A question of ``run`` as one thing that waits; None where it cannot be answered.
+
+    An answer reaches the call in the process that works on the run. Where that is gone, so is the question, and the
+    step needs reconciliation; where a cancel is recorded, it is being taken back.
+    """
+    if run.state is not RunState.RUNNING or run.cancel_requested:
+        return None
+    return Waiting(
+        run.run_id,
+        run.name,
+        Act.ANSWER,
+        question.step_id,
+        question.attempt,
+        question.since,
+        None,
+        run.state,
+        run.cancel_requested,
+        question.agent,
+        question.child_run_id,
+    )
+
+
+def inbox(runs: Iterable[RunSummary], questions: Iterable[Question] = ()) -> list[Waiting]:
+    """Everything that waits for a person, the oldest first. ``questions`` are what manual agents are asked."""
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        asked.setdefault(question.run_id, []).append(question)
+    found: list[Waiting] = []
+    for run in runs:
+        each = [waiting_of(run), *(asked_of(run, question) for question in asked.get(run.run_id, ()))]
+        found += [item for item in each if item is not None]
     return sorted(found, key=lambda item: (item.since, item.run_id))
 
 
@@ -269,15 +321,15 @@ def consumers(view: RunView, step_id: str, attempt: int) -> list[NextStep]:
     return next_steps(view.script, step) if step is not None else []
 
 
-def told(steps: Sequence[NextStep]) -> str:
-    """What consumes the output next, and what else comes, as a sentence. The text is inert."""
+def told(steps: Sequence[NextStep], what: str = "These bytes go") -> str:
+    """What consumes the output next, and what else comes, as a sentence that begins with ``what``. Inert."""
     given = [step for step in steps if step.given]
     others = [step for step in steps if not step.given]
     if not steps:
         return "The script names no later step."
     if not given:
         return f"Next in the script: {_named(others)}."
-    return f"These bytes go to {_named(given)}{f'; then {_named(others)}' if others else ''}."
+    return f"{what} to {_named(given)}{f'; then {_named(others)}' if others else ''}."
 
 
 def _named(steps: Sequence[NextStep]) -> str:

@@ -60,7 +60,7 @@ def read_text(path: Path, what: str) -> str:
 
 
 class RepeatedKey(UsageError):
-    """An object of the arguments has a key twice. ``place`` is line and column of the second, from 1."""
+    """An object of what a person gave has a key twice. ``place`` is line and column of the second, from 1."""
 
     def __init__(self, what: str, key: str, place: tuple[int, int]) -> None:
         super().__init__(
@@ -70,22 +70,29 @@ class RepeatedKey(UsageError):
         self.place = place
 
 
-def parse_arguments(text: str, what: str = "the JSON of the arguments") -> dict[str, Any]:
-    """Launch arguments from JSON text: an object within the limit, no key of an object twice.
-
-    Raises UsageError, LimitExceeded.
-    """
+def parse_value(text: str, what: str) -> Any:
+    """A value that a person gives as JSON text, no key of an object twice. Raises UsageError."""
     try:
         value = jsontext.parse(text, what)
-        size = jsontext.size(value, what)
+        jsontext.encode(value, what)
     except jsontext.JsonRefused as error:
         raise UsageError(str(error)) from None
     repeated = jsontext.repeated_key(text)
     if repeated is not None:
         key, at = repeated
         raise RepeatedKey(what, key, (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)))
+    return value
+
+
+def parse_arguments(text: str, what: str = "the JSON of the arguments") -> dict[str, Any]:
+    """Launch arguments from JSON text: an object within the limit, no key of an object twice.
+
+    Raises UsageError, LimitExceeded.
+    """
+    value = parse_value(text, what)
     if not isinstance(value, dict):
         raise UsageError(f'{what} must be a JSON object, such as {{"product": "soap"}}')
+    size = jsontext.size(value, what)
     if size > limits.ARGS_BYTES:
         raise LimitExceeded(f"{what} takes {size:,} bytes; {limits.ARGS_BYTES:,} are admitted")
     return value

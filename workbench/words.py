@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from workflows_core.model import (
+    WAIT_EXPIRED,
     Attestation,
     Decision,
     RunState,
@@ -105,6 +106,11 @@ def duration(micros: int) -> str:
 def span(micros: int) -> str:
     """A span for sentences: like ``duration`` without fractions of a second."""
     return f"{max(0, micros) // SECOND} s" if micros < MINUTE else duration(micros)
+
+
+def after(micros: int) -> str:
+    """A span inside a run: ``12 ms``, ``2.4 s``, ``3 min``."""
+    return f"{max(0, micros) // 1000} ms" if micros < SECOND else duration(micros)
 
 
 def ago(at: int, now: int) -> str:
@@ -275,7 +281,7 @@ def awaiting_answer(view: RunView) -> list[StepView]:
 
 def next_command(view: RunView) -> str | None:
     """The command by which a person lets a run go on; None where there is nothing to do."""
-    expired = view.cause is not None and view.cause.code == "wait_expired"
+    expired = view.cause is not None and view.cause.code == WAIT_EXPIRED
     if (
         view.state is RunState.FAILED
         and view.cause is not None

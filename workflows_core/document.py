@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from workflows_core import jsontext
 from workflows_core.model import (
     Attestation,
     Cause,
@@ -22,6 +23,9 @@ from workflows_core.model import (
     Wait,
     iso,
 )
+
+_LISTED_RESULT: Final = 1_000
+_LISTED_MESSAGE: Final = 500
 
 
 def dumps(document: Mapping[str, Any]) -> str:
@@ -52,6 +56,22 @@ def run_head(run: RunView | RunSummary) -> dict[str, Any]:
         "request_id": run.request_id,
         "parent_run_id": run.parent_run_id,
     }
+
+
+def run_in_list(run: RunSummary) -> dict[str, Any]:
+    """A run document's head for a list of bounded size.
+
+    A result over 1,000 bytes of JSON is null there and a cause's message over 500 characters is cut; ``left_out``
+    names what was: ``result``, ``cause.message``.
+    """
+    head, left_out = run_head(run), []
+    if jsontext.size(head["result"], "the result") > _LISTED_RESULT:
+        head["result"] = None
+        left_out.append("result")
+    if run.cause is not None and len(run.cause.message) > _LISTED_MESSAGE:
+        head["cause"] = {**head["cause"], "message": run.cause.message[:_LISTED_MESSAGE] + "…"}
+        left_out.append("cause.message")
+    return {**head, "left_out": left_out}
 
 
 def runs_document(runs: Iterable[RunSummary]) -> dict[str, Any]:

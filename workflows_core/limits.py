@@ -83,6 +83,19 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retained_runs: int = SETTABLE["retained_runs"].default
 
 
+def recorded_limits(given: Mapping[str, int]) -> tuple[Limits, tuple[str, ...]]:
+    """The limits of a recorded run as far as they are known here and within their bounds; the rest keep defaults.
+
+    Returns them with the names of those that are not taken over, sorted.
+    """
+    known = {
+        key: value
+        for key, value in given.items()
+        if key in SETTABLE and SETTABLE[key].floor <= value <= SETTABLE[key].ceiling
+    }
+    return Limits(**known), tuple(sorted(given.keys() - known.keys()))
+
+
 class EngineConfig(msgspec.Struct, frozen=True):
     """The workflow plugin's validated ``config``: where it stores, which Agents, which limits."""
 

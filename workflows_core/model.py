@@ -163,6 +163,8 @@ class Wait(msgspec.Struct, frozen=True):
 
 #: The code of the cause that stands in for the part of a record that was damaged in the store.
 RECORD_DAMAGED: Final = "record_damaged"
+#: The cause of a run whose wait nobody answered in time; of a recoverable one before its next owner ends it, too.
+WAIT_EXPIRED: Final = "wait_expired"
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):

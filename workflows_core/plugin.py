@@ -46,15 +46,20 @@ class WorkflowActions:
         outcome = await self._service.launch(request, runs)
         return {"run_id": outcome.run_id, "existing": outcome.existing}
 
+    async def launch_by_tool(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
+        """As ``launch``, without ``options``: how calls are answered is not for a model to choose."""
+        _only(payload, {"script", "definition", "args", "request_id", "name"})
+        return await self.launch(payload, runs)
+
     async def inspect(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
         """``{run_id}`` → the run document: bounded metadata, without inputs and outputs."""
         _only(payload, {"run_id"})
         return document.run_document(await self._service.inspect(_text(payload, "run_id"), runs))
 
     async def list_runs(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
-        """``{}`` → the caller's 20 latest runs, newest first."""
+        """``{}`` → the caller's 20 latest runs, newest first, each with ``left_out``: what is too long for a list."""
         _only(payload, set())
-        return document.runs_document(await self._service.list_runs(runs))
+        return {"runs": [document.run_in_list(run) for run in await self._service.list_runs(runs)]}
 
     async def get_step(self, payload: Mapping[str, Any], runs: AgentRuns) -> dict[str, Any]:
         """``{run_id, step_id}`` → one step with its input and its retained output."""
@@ -150,7 +155,7 @@ def contribution(service: WorkflowService) -> PluginContribution:
                 "launch_workflow",
                 "Launch a workflow script in the background and return its run id.",
                 _schema(launch, ["args", "request_id"]),
-                _tool(actions.launch),
+                _tool(actions.launch_by_tool),
                 "workflows",
             ),
             ModelTool(

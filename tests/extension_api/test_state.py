@@ -27,7 +27,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
 
     def run(index: int) -> None:
         try:
-            barrier.wait(timeout=10)
+            barrier.wait(timeout=60)
             work(index)
         except BaseException as error:  # noqa: BLE001 - reported below
             errors.append(error)
@@ -36,7 +36,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=60)
     assert errors == []
     assert not any(thread.is_alive() for thread in threads)
 
@@ -138,11 +138,11 @@ def test_init_runs_under_the_lock() -> None:
 
     def init() -> Counter:
         inside.set()
-        assert release.wait(timeout=10)
+        assert release.wait(timeout=60)
         return Counter()
 
     def reader() -> None:
-        inside.wait(timeout=10)
+        inside.wait(timeout=60)
         store.get(int)
         read.set()
 
@@ -152,12 +152,12 @@ def test_init_runs_under_the_lock() -> None:
     ]
     for thread in threads:
         thread.start()
-    assert inside.wait(timeout=10)
+    assert inside.wait(timeout=60)
     # The reader cannot get through while init holds the lock.
     assert not read.wait(timeout=0.05)
     release.set()
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     assert read.is_set()
 
 

@@ -34,7 +34,7 @@ def request(workspace: Workspace, number: int) -> LaunchRequest:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 

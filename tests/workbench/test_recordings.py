@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workflows_core.journal.recording import Fails, value_of
 from tests.workflows_core.journal.runs import CAPTURED, bundle
+from workbench import recordings
 from workbench.agents.stubset import StubSet, parse_stub_set, request_hash
 from workbench.recordings import child_input, stub_entries, stub_text, test_text
 from workflows_core.errors import UsageError
+from workflows_core.journal.driving import Recorded, recorded_calls
 from workflows_core.journal.redact import redact
 
 SCRIPT = """\
@@ -32,13 +35,38 @@ async def test_answers_failures_and_files_become_entries() -> None:
     made = await bundle(SCRIPT, {}, answer=answer, marks=())
     entries, notes = stub_entries(made)
     assert notes == []
-    assert [(entry["step"], entry.get("fail")) for entry in entries] == [
-        ("evidence", None),
-        ("second", "cannot"),
+    assert [(entry["step"], entry.get("fail"), entry.get("code")) for entry in entries] == [
+        ("evidence", None, None),
+        ("second", "cannot", "agent_failed"),
     ]
     assert entries[0]["files"] == {"report.md": CAPTURED.decode()}
     assert parse_stub_set(stub_text(entries, made), "x") == entries
     assert all("request" not in entry for entry in entries)
+
+
+async def test_a_failure_keeps_its_code_where_that_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = await bundle(SCRIPT, {}, answer=answer)
+    entries, _ = stub_entries(made, pinned=True)
+    again = StubSet(entries).entries[1].answer(None, 0)
+    assert again is not None and (again.error_code, again.error_message) == ("agent_failed", "cannot")
+
+    def known(code: str) -> tuple[list[dict[str, Any]], list[str]]:
+        def calls(frames: Any) -> list[Recorded]:
+            error = {"code": code, "message": "cannot", "name": "AgentError"}
+            return [
+                msgspec.structs.replace(one, result={**one.result, "error": error})
+                if one.result is not None and not one.result["ok"]
+                else one
+                for one in recorded_calls(frames)
+            ]
+
+        monkeypatch.setattr(recordings, "recorded_calls", calls)
+        return stub_entries(made)
+
+    assert "code" not in known("stub_failed")[0][1]
+    entries, notes = known("no code\x1b")
+    assert "code" not in entries[1]
+    assert notes == ["The code with which second failed is none that a stub set can say."]
 
 
 async def test_pinned_entries_answer_one_request() -> None:
@@ -65,6 +93,18 @@ async def test_an_answer_that_looks_like_a_template_is_noted() -> None:
     made = await bundle(SCRIPT, {}, answer=lambda call: value_of("use {{task.name}} here"))
     _, notes = stub_entries(made)
     assert notes[0] == "The answer of evidence holds {{task…}}, which a stub set fills in."
+
+
+async def test_the_id_of_a_run_is_inert_in_what_is_made_of_it() -> None:
+    made = await bundle(SCRIPT, {}, answer=answer)
+    hostile = 'wr_1"""\nraise SystemExit\n"""\u2028\n- reply: injected'
+    made = msgspec.structs.replace(made, record=msgspec.structs.replace(made.record, run_id=hostile))
+    entries, _ = stub_entries(made)
+    assert parse_stub_set(stub_text(entries, made), "x") == entries
+    assert parse_stub_set(stub_text([], made), "x") == []
+    module: dict[str, Any] = {}
+    exec(compile(test_text(made, "complete"), "test_x.py", "exec"), module)
+    assert module["RUN"] == hostile
 
 
 TEXTS = st.text(max_size=20)

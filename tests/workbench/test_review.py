@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workbench.tui.fakes import NOW, SECOND, FakeClient, make_run, make_step, summary_of, waiting_run
+from workbench import review_questions
+from workbench.host.store import HostStore
 from workbench.review import (
     Act,
     Outside,
@@ -23,6 +28,7 @@ from workbench.review import (
     waiting_of,
 )
 from workbench.review_coverage import Coverage
+from workbench.review_questions import Question, open_questions
 from workflows_core.errors import StoreFailed
 from workflows_core.jsontext import sha256
 from workflows_core.model import Artifact, Decision, RunState, StepKind, StepStatus, Wait
@@ -312,3 +318,76 @@ class TestLastApproved:
 def test_the_hash_is_of_the_bytes_at_hand_not_of_what_the_record_says() -> None:
     forged = Artifact("evidence", "0" * 64, "application/json", BODY, None)
     assert digest(forged) == sha256(BODY)
+
+
+class TestQuestions:
+    def test_each_open_call_of_a_manual_agent_is_one_thing_that_waits(self) -> None:
+        asked = [
+            Question("wr_1", "left", 1, "person", "cr_1", NOW - 90 * SECOND),
+            Question("wr_1", "right", 2, "person", "cr_2", NOW - 5 * SECOND),
+            Question("wr_gone", "ask", 1, "person", "cr_3", NOW),
+        ]
+        runs = [make_run("wr_1", state=RunState.RUNNING), waiting_run("wr_2", since=NOW - 30 * SECOND)]
+        found = inbox(map(summary_of, runs), asked)
+        assert [(item.run_id, item.step_id, item.attempt, item.act) for item in found] == [
+            ("wr_1", "left", 1, Act.ANSWER),
+            ("wr_2", "evidence-review", 1, Act.DECIDE),
+            ("wr_1", "right", 2, Act.ANSWER),
+        ]
+        left = found[0]
+        assert (left.agent, left.child_run_id, left.expires_at, left.left(NOW)) == (
+            "person",
+            "cr_1",
+            None,
+            "",
+        )
+        assert (left.time(NOW), left.refused(NOW)) == ("1 min ago", "")
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"state": RunState.RECOVERABLE},
+            {"state": RunState.NEEDS_RECONCILIATION},
+            {"state": RunState.COMPLETED},
+            {"state": RunState.RUNNING, "cancel_requested": True},
+        ],
+    )
+    def test_what_cannot_be_answered_any_more_is_no_question(self, changes: dict[str, Any]) -> None:
+        asked = [Question("wr_1", "ask", 1, "person", "cr_1", NOW)]
+        found = inbox([summary_of(make_run("wr_1", **changes))], asked)
+        assert all(item.act is not Act.ANSWER for item in found)
+
+    def test_only_child_runs_that_have_not_ended_are_looked_at(self, tmp_path: Path) -> None:
+        path = tmp_path / "host.sqlite"
+        assert open_questions(path) == []
+        HostStore.open(path).close()
+        rows = [
+            ("cr_1", "manual", "running", 30),
+            ("cr_2", "manual", "success", 10),
+            ("cr_3", "stub", "running", 5),
+            ("cr_4", "manual", "pending", 20),
+        ]
+        with closing(sqlite3.connect(path)) as store:
+            for number, (child, backend, status, at) in enumerate(rows):
+                store.execute(
+                    "INSERT INTO child_runs (run_id, thread_id, agent_ref, owner, workflow_run, step_id, attempt, "
+                    "backend, badge, durable, incarnation, status, created_at, updated_at, change) "
+                    "VALUES (?, ?, 'person', 'os:1', 'wr_1', 'ask', 1, ?, '', 0, 'i', ?, ?, ?, ?)",
+                    (child, f"th_{number}", backend, status, at, at, number),
+                )
+            store.commit()
+            plan = store.execute(f"EXPLAIN QUERY PLAN {review_questions._OPEN}", ("manual",)).fetchall()
+        assert open_questions(path) == [
+            Question("wr_1", "ask", 1, "person", "cr_4", 20),
+            Question("wr_1", "ask", 1, "person", "cr_1", 30),
+        ]
+        assert "child_runs_active" in plan[0][3], "however many child runs have ended"
+
+    def test_the_steps_behind_a_question_are_given_its_answer(self) -> None:
+        script = (
+            "const said = await agent({stepId: 'ask', agentRef: 'person', task: 1});\n"
+            "return await agent({stepId: 'use', agentRef: 'helper', task: said.output});\n"
+        )
+        step = make_step("ask", StepStatus.RUNNING, line=1, column=20, input={"sourceStepId": "other"})
+        steps = consumers(make_run(script=script, steps=(step,)), "ask", 1)
+        assert told(steps, "The answer goes") == "The answer goes to use (line 2)."

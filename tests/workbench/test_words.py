@@ -61,6 +61,13 @@ def test_duration(micros: int, text: str) -> None:
     assert words.duration(micros) == text
 
 
+@pytest.mark.parametrize(
+    ("micros", "shown"), [(0, "0 ms"), (12_000, "12 ms"), (2_400_000, "2.4 s"), (-5, "0 ms")]
+)
+def test_spans_inside_a_run(micros: int, shown: str) -> None:
+    assert words.after(micros) == shown
+
+
 def test_ago() -> None:
     assert words.ago(AT, AT + 500_000) == "just now"
     assert words.ago(AT, AT - MIN) == "just now"

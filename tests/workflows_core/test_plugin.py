@@ -16,7 +16,7 @@ from workflows_core.engine.service import WorkflowService
 from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import LimitExceeded, NotFound, NotPermitted, UsageError
 from workflows_core.limits import engine_config
-from workflows_core.model import RunState
+from workflows_core.model import RunState, new_id
 from workflows_core.plugin import contribution
 
 from .engine.fakes import FakeRuns, service, settle
@@ -86,16 +86,28 @@ async def test_a_run_is_launched_inspected_listed_and_deleted_by_actions(tmp_pat
             await call("inspect", {"run_id": launched["run_id"]})
 
 
+async def test_a_list_of_runs_with_large_results_fits_the_response(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    async with service(tmp_path, runs) as engine:
+        call = calls(engine, runs)
+        for script in (*["return 'x'.repeat(11900);"] * 7, "throw new Error('y'.repeat(900));"):
+            asked = {"script": script, "args": {}, "request_id": new_id("r"), "options": {"agents": "stub"}}
+            await settle(engine, (await call("launch", asked))["run_id"], runs)
+        failed, *done = (await call("list", {}))["runs"]
+        assert [(run["result"], run["left_out"]) for run in done] == [(None, ["result"])] * 7
+        assert (len(failed["cause"]["message"]), failed["left_out"]) == (501, ["cause.message"])
+
+
 async def test_saved_versions_are_saved_listed_and_launched_by_tools(tmp_path: Path) -> None:
     runs = FakeRuns()
     async with service(tmp_path, runs) as engine:
         call = calls(engine, runs)
         saved = await call("save_workflow", {"name": "one", "script": ONE})
         assert (await call("list_workflows", {}))["definitions"] == [saved]
-        launched = await call(
-            "launch_workflow",
-            {"definition": saved, "args": {}, "request_id": "r", "options": {"agents": "stub"}},
-        )
+        asked = {"definition": saved, "args": {}, "request_id": "r"}
+        with pytest.raises(UsageError, match="unknown key options"):
+            await call("launch_workflow", {**asked, "options": {"agents": "stub"}})
+        launched = await call("launch_workflow", asked)
         view = await settle(engine, launched["run_id"], runs)
         assert view.result == 1
         assert (await call("cancel_workflow", {"run_id": view.run_id}))["status"] == "applied"
@@ -122,7 +134,7 @@ async def test_a_child_reads_only_the_versions_that_it_was_given(tmp_path: Path)
         launched = await call(
             "launch", {"script": script, "args": {}, "request_id": "r", "options": {"agents": "stub"}}
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (
                 view := await engine.inspect(launched["run_id"], runs)
             ).state is not RunState.WAITING_APPROVAL:
@@ -132,7 +144,7 @@ async def test_a_child_reads_only_the_versions_that_it_was_given(tmp_path: Path)
             DecideRequest(run_id=view.run_id, step_id="ok", attempt=1, decision="approve", sha256=version),
             runs,
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(runs.admitted) < 2:
                 await asyncio.sleep(0.005)
         payload = {"artifact_version": version, "offset": 16_384}

@@ -6,9 +6,9 @@ the host's loop and must not block it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from extension_api.agent_runs import AgentRunStatus
 
@@ -118,6 +118,13 @@ class Subagent:
     after: float = 0.0
 
 
+class Turn(NamedTuple):
+    """The place of an answer in a recorded order: its number is recorded, ``wait`` returns when it is due."""
+
+    number: int
+    wait: Callable[[], Awaitable[None]]
+
+
 @dataclass(frozen=True)
 class Started:
     """What a backend says at admission; the host records it before anything else happens.
@@ -125,7 +132,7 @@ class Started:
     ``answer`` and ``due`` (microseconds since the epoch) are known where the backend decides at once; else
     both are None and ``observe`` finds the answer. A durable execution outlives the process and can be
     observed by the next one. ``counted`` is the stub entry that counts this call, if any. ``turn`` is awaited before
-    a known answer is given; a process that takes the execution up later does not wait for it.
+    a known answer is given.
     """
 
     badge: str
@@ -137,7 +144,7 @@ class Started:
     system: tuple[SystemCall, ...] = ()
     compact: Compaction | None = None
     subagents: tuple[Subagent, ...] = ()
-    turn: Callable[[], Awaitable[None]] | None = None
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True)
@@ -204,6 +211,20 @@ class KeepsFolders(Protocol):
         """Remove what is kept of child runs that ``known`` does not know: a crash left it. Never raises."""
 
 
+@runtime_checkable
+class KeepsOrder(Protocol):
+    """A backend that gives answers in a recorded order (``Started.turn``)."""
+
+    def rejoin(self, run_id: str, step_id: str, turn: int, still_open: Mapping[str, int]) -> Turn:
+        """The turn of an execution that an earlier process started in the workflow run ``run_id``.
+
+        ``still_open`` are the turns of all its executions without an end that have one, by step.
+        """
+
+    def delivered(self, run_id: str, step_ids: Collection[str]) -> None:
+        """The answers of these steps are committed: what is given from now on comes after them. Never raises."""
+
+
 class Backends:
     """The backends of this build, by name."""
 
@@ -230,6 +251,10 @@ class Backends:
     def keeping(self) -> list[KeepsFolders]:
         """The backends that keep something beside the host's records."""
         return [backend for backend in self._backends.values() if isinstance(backend, KeepsFolders)]
+
+    def ordering(self) -> list[KeepsOrder]:
+        """The backends that give answers in a recorded order."""
+        return [backend for backend in self._backends.values() if isinstance(backend, KeepsOrder)]
 
     def __contains__(self, name: object) -> bool:
         return name in self._backends

@@ -8,7 +8,7 @@ network or a secret: a secret stays the reference that the file holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ..inert import inert
@@ -31,8 +31,38 @@ COMMAND_OUTPUT: Final = (1, 1_048_576, 65_536)
 ARGUMENTS: Final = 64
 ARGUMENT_BYTES: Final = 16 * 1024
 
+#: The highest price of a million tokens; more is taken for a slip, as of a price of one token in place of a million.
+PRICE_CEILING: Final = 1_000_000
+
 #: Keys of a chat completion that the backend sets itself, or that would change what its answer is.
 _OWN_KEYS: Final = ("model", "messages", "temperature", "max_tokens", "stream", "n", "tools", "functions")
+
+
+class Price(NamedTuple):
+    """What a million tokens cost that are read (``input``) and answered (``output``), in ``currency`` (``USD``)."""
+
+    input: float
+    output: float
+    currency: str
+
+
+def price_of(keys: Section) -> Price | None:
+    """The agent's ``price``, a mapping of ``input``, ``output`` and ``currency``; None where the key is not there.
+
+    It says what is known before a launch and shapes nothing that an Agent does, so it is no setting of the backend.
+    """
+    given = keys.section("price", "a price")
+    if "price" not in keys:
+        return None
+    for needed in Price._fields:
+        if needed not in given:
+            given.document.refuse(given.path, f"needs the key {needed!r}")
+    each = {name: given.number(name, 0, low=0, high=PRICE_CEILING) for name in ("input", "output")}
+    currency = given.text("currency")
+    if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
+        given.refuse("currency", "must be three capital letters, such as USD")
+    given.done()
+    return Price(**each, currency=currency)
 
 
 def check_openai(keys: Section) -> None:

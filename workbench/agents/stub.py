@@ -7,7 +7,7 @@ as a remote one would. ``options`` hold the set by content (``stubs``) and by ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from extension_api.agent_runs import AgentRunStatus
@@ -23,11 +23,12 @@ from .base import (
     EarlierCalls,
     FileRefused,
     Started,
+    Turn,
 )
 from .names import STUB
 from .stubcheck import decode_file, path_problem
 from .stuborder import Orders
-from .stubset import StubEntry, StubSet
+from .stubset import StubSet
 
 SECOND: Final = 1_000_000
 _KEPT_SETS: Final = 32
@@ -114,15 +115,19 @@ class StubBackend:
             system=entry.system,
             compact=entry.compact,
             subagents=entry.subagents,
-            turn=None if answer is None else self._turn(call, entry),
+            turn=None if answer is None or entry.turn is None else self._turn(call, entry.turn),
         )
 
-    def _turn(self, call: Call, entry: StubEntry) -> Callable[[], Awaitable[None]] | None:
-        turn = entry.turn
-        if turn is None:
-            return None
-        order = self._orders.of(call.run_id, self.stub_set(call.options).turns)
-        return lambda: order.turn(entry.index, turn)
+    def _turn(self, call: Call, turn: int) -> Turn:
+        order = self._orders.of(call.run_id, self.stub_set(call.options).turns, whole=True)
+        return Turn(turn, lambda: order.turn(call.step_id, turn))
+
+    def rejoin(self, run_id: str, step_id: str, turn: int, still_open: Mapping[str, int]) -> Turn:
+        order = self._orders.of(run_id, still_open, whole=False)
+        return Turn(turn, lambda: order.turn(step_id, turn))
+
+    def delivered(self, run_id: str, step_ids: Collection[str]) -> None:
+        self._orders.delivered(run_id, step_ids)
 
     async def observe(self, child: ChildRef, call: Call | None) -> Answer:
         """A stub without an answer hangs: only an interruption ends the wait."""

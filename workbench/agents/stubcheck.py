@@ -19,6 +19,8 @@ EVENTS: Final = 32
 TURNS: Final = 1_000_000
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+#: What the code of a failure looks like.
+CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _BASE64 = "base64:"
 
 
@@ -32,6 +34,7 @@ def check_entry(document: Document, path: Path, item: Any) -> None:
     _request(entry)
     _turn(entry)
     _answer(entry)
+    _code(entry)
     _after(entry)
     _files(entry)
     _system(entry)
@@ -60,6 +63,16 @@ def _answer(entry: Section) -> None:
     if "hang" in entry and entry.take("hang") is not True:
         entry.refuse("hang", "can only be true; leave it out otherwise")
     entry.take("hang")
+
+
+def _code(entry: Section) -> None:
+    code = entry.take("code")
+    if "code" not in entry:
+        return
+    if not isinstance(code, str) or CODE.fullmatch(code) is None:
+        entry.refuse("code", "must be up to 64 lower-case letters, digits and underscores, a letter first")
+    if "fail" not in entry:
+        entry.refuse("code", "belongs to a failure: it stands beside fail")
 
 
 def _request(entry: Section) -> None:

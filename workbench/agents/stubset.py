@@ -24,6 +24,8 @@ from .stubcheck import ANSWERS, check_entry
 from .template import TemplateError, fill
 
 STUB_SET_BYTES: Final = 3 * 1024 * 1024
+#: The code of a failure whose entry names none.
+STUB_FAILED: Final = "stub_failed"
 
 
 class StubEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +40,7 @@ class StubEntry(msgspec.Struct, frozen=True, kw_only=True):
     turn: int | None
     kind: str
     value: Any
+    code: str
     after: float
     files: Mapping[str, str] | None
     system: tuple[SystemCall, ...]
@@ -67,7 +70,7 @@ class StubEntry(msgspec.Struct, frozen=True, kw_only=True):
         if self.kind == "hang":
             return None
         if self.kind == "fail":
-            return Answer(AgentRunStatus.ERROR, error_code="stub_failed", error_message=self.value)
+            return Answer(AgentRunStatus.ERROR, error_code=self.code, error_message=self.value)
         if self.kind == "needs_input":
             return Answer(AgentRunStatus.WAITING_INPUT, error_code="needs_input", error_message=self.value)
         reply = self.value
@@ -104,8 +107,8 @@ class StubSet:
         except (YamlRefused, TypeError, UnicodeEncodeError) as error:
             raise UsageError(str(error), code="stub_set") from None
         self.entries = tuple(_entry(index, item) for index, item in enumerate(plain))
-        #: The batch of each entry that has one, by its index.
-        self.turns = {entry.index: entry.turn for entry in self.entries if entry.turn is not None}
+        #: The batch of each recorded call that has one, by its step.
+        self.turns = {entry.step: entry.turn for entry in self.entries if entry.turn is not None}
 
     def match(self, agent_ref: str, step_id: str, child_input: Mapping[str, Any]) -> StubEntry | None:
         """The entry that answers this call, or None: then the agent echoes its task."""
@@ -174,6 +177,7 @@ def _entry(index: int, item: Mapping[str, Any]) -> StubEntry:
         turn=item.get("turn"),
         kind=kind,
         value=item[kind],
+        code=item.get("code", STUB_FAILED),
         after=item.get("after", 0),
         files=item.get("files"),
         system=tuple(SystemCall(**part) for part in item.get("system", ())),

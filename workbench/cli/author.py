@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from .common import common, engine_settings, err, find_workspace, out, print_json
+from .common import common, connected, engine_settings, err, find_workspace, out, print_json, run_async
 from .exits import Exit
 
 if TYPE_CHECKING:
     from workbench.workspace import Workspace
+    from workflows_core.model import RunSummary
     from workflows_core.script.check import Problem
 
     from .output import Output
@@ -44,8 +45,13 @@ def new(name: str, workspace: Path | None, as_json: bool) -> int:
 @click.command()
 @click.argument("script", type=click.Path(path_type=Path))
 @click.option("--fix", is_flag=True, help="Apply every fix first, and write the script.")
+@click.option(
+    "--forecast",
+    type=click.Choice(["stub", "real"]),
+    help="Say too what a launch on stubs, or on real Agents, would be: calls at most, time, runs that may be active.",
+)
 @common
-def check(script: Path, fix: bool, workspace: Path | None, as_json: bool) -> int:
+def check(script: Path, fix: bool, forecast: str | None, workspace: Path | None, as_json: bool) -> int:
     """Check a script without running it.
 
     Reports every problem with its position, its rule and, where there is a safe one, a fix. Ends with 1 when
@@ -55,15 +61,71 @@ def check(script: Path, fix: bool, workspace: Path | None, as_json: bool) -> int
 
     space = find_workspace(workspace)
     problems = _fixed(space, script) if fix else find_problems(space, read_script(script))
+    # A script with errors is not launched, so there is nothing to foretell.
+    tells = forecast is not None and not has_errors(problems)
+    told = _forecast(space, script, real=forecast == "real") if tells else None
     if as_json:
         from workbench.document import problems_document
 
-        print_json(problems_document(problems))
+        document = problems_document(problems)
+        if forecast is not None:
+            document["forecast"] = None if told is None else told.document
+        print_json(document)
     else:
         output = out()
         print_problems(output, problems, str(script))
         output.line(summary(problems, str(script)))
+        for line in () if told is None else told.lines:
+            output.text(line if output.unicode else line.replace("·", "-"))
     return Exit.FAILED if has_errors(problems) else Exit.DONE
+
+
+class _Foretold(NamedTuple):
+    """What is known before a launch, as a document and in lines."""
+
+    document: dict[str, Any]
+    lines: list[str]
+
+
+def _forecast(space: Workspace, script: Path, *, real: bool) -> _Foretold:
+    """What a launch of the script would be, as far as that is known before it."""
+    from workbench.forecast import Subject, calls_at_most, expected, foretold, own_names, places, quota
+    from workbench.real_launch import bound_in_words
+    from workbench.scripts import read_script, script_name
+    from workflows_core.errors import ScriptRefused
+    from workflows_core.script.check import calls_bound
+
+    if real:
+        space.options(real=True)
+    subject = Subject(script_name(script), read_script(script), real)
+    engine = engine_settings(space)
+    ceiling = engine.limits.max_calls
+
+    async def recorded() -> tuple[int | None, list[RunSummary]]:
+        async with connected(space, "never") as client:
+            runs = await client.runs(None)
+            return await expected(client, runs, subject), runs
+
+    took, runs = run_async(recorded)
+    owners = own_names(space.config.auth.mode)
+    active, most, _own = places(runs, engine.limits, owners)
+    try:
+        bound = calls_bound(subject.script)
+    except (ScriptRefused, RecursionError):
+        bound = (ceiling, True)
+    calls = calls_at_most(bound, ceiling)
+    lines = [foretold(bound, ceiling, took), quota(runs, engine.limits, owners)[0]]
+    if real:
+        lines.append(bound_in_words(space.config, engine.agents, calls))
+    document = {
+        "agents": "real" if real else "stub",
+        "calls": calls,
+        "limit": bound[1] or bound[0] > ceiling,
+        "seconds": None if took is None else took / 1e6,
+        "active": active,
+        "most": most,
+    }
+    return _Foretold(document, lines)
 
 
 def _fixed(workspace: Workspace, script: Path) -> list[Problem]:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import common, find_workspace, out, print_json
+from .common import common, err, find_workspace, out, print_json
 from .exits import Exit
 from .runs import view_run
 
 if TYPE_CHECKING:
     from workbench.comparing import StepPair
+    from workbench.workspace import Workspace
     from workflows_core.journal.replay import Difference
-    from workflows_core.model import StepView
+    from workflows_core.model import RunView, StepView
 
     from .output import Output, Piece
 
@@ -29,14 +30,14 @@ _VALUE_WIDTH = 60
 def compare(run: tuple[str, str], workspace: Path | None, as_json: bool) -> int:
     """Compare two runs step by step.
 
-    Steps are paired by their stepId; status, input, output and time are compared. Each RUN is a run id or the
-    beginning of one.
+    Steps are paired by their stepId; status, input, output and time are compared. Each RUN is a run id, the
+    beginning of one, a .wfrun file, or a store file with one run.
     """
     from workbench.comparing import compare as compared
     from workbench.comparing import comparison_document, in_words
 
     space = find_workspace(workspace)
-    found = compared(view_run(space, run[0]), view_run(space, run[1]))
+    found = compared(_view(space, run[0]), _view(space, run[1]))
     if as_json:
         print_json(comparison_document(found))
         return Exit.DONE
@@ -56,6 +57,18 @@ def compare(run: tuple[str, str], workspace: Path | None, as_json: bool) -> int:
     output.line("")
     output.line(in_words(found))
     return Exit.DONE
+
+
+def _view(workspace: Workspace, target: str) -> RunView:
+    """The run that ``target`` names, in the workspace or in a file."""
+    from workbench.opening import names_file, open_run
+
+    if not names_file(target):
+        return view_run(workspace, target)
+    bundle = open_run(workspace, target)
+    if bundle.redacted:
+        err().line(f"{target} is redacted: hashes stand for its values, so that they differ from all others.")
+    return bundle.view()
 
 
 def _row(pair: StepPair) -> list[Piece]:

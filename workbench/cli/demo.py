@@ -37,16 +37,6 @@ def demo(headless: bool, workspace: Path | None, as_json: bool) -> int:
         return _demo(Path(folder), headless=headless, as_json=as_json)
 
 
-@click.command()
-@common
-def review(workspace: Path | None, as_json: bool) -> int:
-    """Open the application at the Review screen.
-
-    There is everything that waits for a person. Without a terminal: runs, artifact, decide and resume.
-    """
-    return open_application(find_workspace(workspace), "review")
-
-
 def _demo(folder: Path, *, headless: bool, as_json: bool) -> int:
     from workbench.scripts import write_examples
 

@@ -141,7 +141,8 @@ def _show_orders(output: Output, found: Orders) -> None:
         else:
             output.line(("  none changes the result or a request", "good"))
         return
-    output.line((f"  {count(len(found.changed), 'order')} of them change something", "waiting"))
+    changes = "changes" if len(found.changed) == 1 else "change"
+    output.line((f"  {count(len(found.changed), 'order')} {changes} something", "waiting"))
     for case in found.changed[:10]:
         what = f"the request of {case.step_id}" if case.what == "request" else f"the {case.what}"
         output.line(f"  {', '.join(case.order)}: {what} changes")

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--recorded",
-    type=click.Choice(["all", "agreed"]),
+    type=click.Choice(["all", "agreed", "none"]),
     default="all",
     show_default=True,
-    help="Which recorded answers are used again: all, wherever a call asks exactly the same, or only those before the "
-    "first difference.",
+    help="Which recorded answers are used again: all, wherever a call asks exactly the same, only those before the "
+    "first difference, or none, so that every call is answered anew.",
 )
 @click.option("--request-id", metavar="ID", help="Launching twice with one id makes one run. Default: new.")
 @store_option
@@ -87,17 +87,18 @@ def fork(
     real = agents == "real"
     if stubs is not None and real:
         raise UsageError("--stubs and --agents real exclude each other: real Agents answer for themselves")
+    if recorded == "none" and reply is not None:
+        raise UsageError("--reply replaces a recorded answer, and --recorded none uses none; leave one out")
     space = find_workspace(workspace)
-    if real:
-        space.options(real=True)
+    given = space.options(stubs=stubs, real=real) if real or stubs is not None else None
     bundle = open_run(space, run, store)
     edits: dict[str, Any] = {"at": at, "step": step, "real": real, "request_id": request_id}
     if script is not None:
         edits["script"] = read_script(script)
     if reply is not None:
         edits["reply"] = _reply(reply)
-    if stubs is not None:
-        edits["stubs"] = space.options(stubs=stubs)["stubs"]
+    if given is not None and not real:
+        edits["stubs"] = given["stubs"]
     made = _prepare(bundle, edits)
     problems = find_problems(space, made.script, bundle.args)
     show_before_launch(problems, str(script) if script is not None else bundle.run_id)
@@ -116,6 +117,10 @@ def fork(
         from workbench.continuing import agreed_only
 
         request = agreed_only(made, bundle)
+    elif recorded == "none":
+        from workbench.continuing import anew
+
+        request = anew(made, bundle, given)
     return execute(space, request, as_json=as_json)
 
 

@@ -125,6 +125,7 @@ def script_source(workspace: Workspace, script: Path, stubs: Path | None, *, rea
 
 def saved_source(workspace: Workspace, version: str) -> Source:
     """A saved version, named as NAME@HASH. Raises UsageError and NotFound."""
+    from workbench.login import acting_as
     from workflows_core.errors import NotFound, UsageError
 
     name, _, digest = version.rpartition("@")
@@ -136,7 +137,7 @@ def saved_source(workspace: Workspace, version: str) -> Source:
     with reading(workspace) as reader:
         if reader is None:
             raise NotFound(f"nothing is saved in {workspace.root} yet; 'workbench save' saves a script")
-        found, text = reader.definition(name, digest)
+        found, text = reader.definition(name, digest, acting_as(workspace))
     whole = f"{found.name}@{found.version}"
     return Source(text, f"{found.name}@{found.version[:_LEAST_HASH]}", found.name, definition=whole)
 
@@ -244,6 +245,23 @@ async def _followed(
         if client.owner:
             await _host_others(client, view.run_id)
     return view
+
+
+def watch(workspace: Workspace, run_id: str, *, as_json: bool) -> int:
+    """Follow a run from beside its owner until it ends, waits or stops; show it. Returns the code of its state."""
+
+    async def look() -> RunView:
+        from .follow import follow
+
+        async with connected(workspace, "never") as client:
+            return await follow(client, run_id, err())
+
+    try:
+        view = run_async(look)
+    except Stopped as stop:
+        raise Stopped(stop.signum, f"Stopped following. {run_id} goes on.") from None
+    print_outcome(view, as_json=as_json)
+    return of_state(view.state)
 
 
 def say_launched(run_id: str, request: LaunchRequest, *, existing: bool) -> None:

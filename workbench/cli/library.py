@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -198,7 +199,10 @@ def save(script: Path, name: str, workspace: Path | None, as_json: bool) -> int:
         print_json(_entry(saved))
     else:
         out().line(f"{saved.name}@{saved.version}")
-        err().line(("Launch it with: ", "quiet"), f"workbench run --version {saved.name}@{saved.version[:7]}")
+        err().line(
+            ("Launch it with: ", "quiet"),
+            f"workbench run --version {shlex.quote(f'{saved.name}@{saved.version[:7]}')}",
+        )
     return Exit.DONE
 
 
@@ -252,10 +256,11 @@ def library(
 
 def _list(space: Workspace, *, as_json: bool) -> int:
     from workbench import words
+    from workbench.login import acting_as
     from workflows_core.model import now
 
     with reading(space) as reader:
-        saved = [] if reader is None else reader.definitions()
+        saved = [] if reader is None else reader.definitions(acting_as(space))
     if as_json:
         print_json({"definitions": [_entry(item) for item in saved]})
     elif saved:
@@ -278,8 +283,10 @@ def _saved(space: Workspace, named: str) -> tuple[Definition, str]:
     if not at or not name:
         raise UsageError(f"{named} is no version; versions are called NAME@HASH, see: workbench library")
 
+    from workbench.login import acting_as
+
     def ask(reader: Any) -> tuple[Definition, str]:
-        found: tuple[Definition, str] = reader.definition(name, version)
+        found: tuple[Definition, str] = reader.definition(name, version, acting_as(space))
         return found
 
     return read_store(space, ask)

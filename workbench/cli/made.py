@@ -69,7 +69,7 @@ def stubs(
 ) -> int:
     """Write a stub set from the answers of a run.
 
-    One entry for each Agent call, with its captured files. RUN is a run id, the beginning of one, a .wfrun file, or
+    One entry for each answered Agent call, with its captured files. RUN is a run id, the beginning of one, a .wfrun file, or
     a store file with one run.
     """
     from workbench.opening import open_run

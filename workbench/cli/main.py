@@ -35,7 +35,7 @@ COMMANDS: Final = {
     "step": "runs",
     "log": "runs",
     "compare": "compare",
-    "review": "demo",
+    "review": "inbox",
     "resume": "people",
     "decide": "people",
     "answer": "answer",

@@ -135,17 +135,13 @@ def output_option(given: str | None) -> tuple[Any, bool]:
     """The output of ``--output``, and whether there is one. Raises UsageError in words."""
     if given is None:
         return None, False
-    from workbench.scripts import read_text
-    from workflows_core import jsontext
+    from workbench.scripts import parse_value, read_text
     from workflows_core.errors import UsageError
 
     if not given.startswith("@"):
         raise UsageError("--output takes @FILE, a file with the output as JSON")
     path = Path(given[1:])
-    try:
-        return jsontext.parse(read_text(path, "the output"), f"the output in {path}"), True
-    except jsontext.JsonRefused as error:
-        raise UsageError(str(error)) from None
+    return parse_value(read_text(path, "the output"), f"the output in {path}"), True
 
 
 def _state_attestation(

@@ -11,6 +11,7 @@ import click
 from .common import common, connected, err, find_workspace, out, print_json, require_posix, run_async
 from .exits import Exit
 from .launch import followed, print_outcome
+from .replay import store_option
 from .runs import view_run
 
 if TYPE_CHECKING:
@@ -32,21 +33,24 @@ _GROUPS = (
 @click.command()
 @click.argument("run")
 @click.option("--preview", is_flag=True, help="Say what recovering would do, and change nothing.")
+@store_option
 @common
-def recover(run: str, preview: bool, workspace: Path | None, as_json: bool) -> int:
+def recover(run: str, preview: bool, store: Path | None, workspace: Path | None, as_json: bool) -> int:
     """Let a run go on whose owner is gone, and follow it.
 
     A fresh worker replays what is recorded; no Agent is asked twice. RUN is a run id or the beginning of one; with
-    --preview also a .wfrun file, of which is said what can be known without the host that ran it.
+    --preview also a .wfrun file or a store file with one run, of which is said what can be known without the host
+    that ran it.
     """
+    from workbench.opening import names_file
     from workflows_core.errors import UsageError
 
     require_posix()
     space = find_workspace(workspace)
-    if not preview and run.endswith(".wfrun"):
-        raise UsageError("a bundle can only be looked at: add --preview. Its own workspace recovers the run")
+    if not preview and (store is not None or names_file(run)):
+        raise UsageError("a file can only be looked at: add --preview. Its own workspace recovers the run")
     if preview:
-        ahead = look_ahead(space, run)
+        ahead = look_ahead(space, run, store)
         if as_json:
             print_json(preview_document(ahead.preview))
         else:
@@ -71,13 +75,14 @@ class Ahead(NamedTuple):
     preview: Preview
 
 
-def look_ahead(workspace: Workspace, run: str) -> Ahead:
-    """What recovering a run of this workspace, or of a bundle, would do."""
-    if run.endswith(".wfrun"):
-        from workbench.opening import open_run
+def look_ahead(workspace: Workspace, run: str, store: Path | None) -> Ahead:
+    """What recovering a run of this workspace, of a bundle or of a store file would do."""
+    from workbench.opening import names_file, open_run
+
+    if store is not None or names_file(run):
         from workflows_core.journal.preview import preview_bundle
 
-        bundle = open_run(workspace, run)
+        bundle = open_run(workspace, run, store)
         found = run_async(lambda: preview_bundle(bundle))
         return Ahead(bundle.script, bundle.record.waiting, found)
     view = view_run(workspace, run)
@@ -123,7 +128,7 @@ def show_preview(output: Output, ahead: Ahead) -> None:
         output.line()
         output.line((f"{len(found)} {name}", "title"), (f"  {meaning}", "quiet"))
         output.table([[step.step_id, *_source(lines, step.line)] for step in found], indent="  ")
-    if preview.compatible and ahead.waiting is not None:
+    if preview.compatible is not False and ahead.waiting is not None:
         output.line()
         output.line(f"Then it waits for {awaited(ahead.waiting)} again")
 

@@ -10,9 +10,10 @@ import click
 from .common import common, drawable, err, find_workspace, out, print_json, require_posix, run_async
 from .exits import Exit
 from .output import Output, Piece
-from .replay_looking import At, Expression, Place, look, short, show_frames, show_history
+from .replay_looking import Expression, Place, look, short, show_frames, show_history
 
 if TYPE_CHECKING:
+    from workbench.travelling import At
     from workflows_core.journal.bundle import Bundle
     from workflows_core.journal.verify import Verdict
 
@@ -49,7 +50,7 @@ def export(
     """Write one run with all its records into one file.
 
     Works in any state of the run, also while it is live and after a crash. RUN is a run id, the beginning of
-    one, or another bundle.
+    one, a .wfrun file, or a store file with one run.
     """
     from workbench.opening import open_run
     from workbench.words import kib
@@ -100,7 +101,8 @@ def _redacted(bundle: Bundle) -> Bundle:
     type=Place(),
     metavar="FRAME",
     help="Show the variables in sight where this frame was emitted (a request) or before it is delivered (a response). "
-    "Also '#N', before the Nth statement of the run, and ':LINE', the first time that the line runs.",
+    "Also '#N', before the Nth statement of the run, ':LINE', the first time that the line runs, ':LINExN', the Nth "
+    "time, and 'end', where the script ends or waits for what the journal does not hold.",
 )
 @click.option(
     "--watch",
@@ -137,8 +139,8 @@ def replay(
 
     It is given the recorded answers, and what it asks is compared with what was recorded. Asks no Agent and
     changes nothing. Ends with 0 when the replay is complete or ends early, with 1 when it diverged or the run
-    cannot be read as a journal. On a terminal, without options but --script, it opens the Replay screen. RUN is a
-    run id, the beginning of one, a .wfrun file, or a store file with one run.
+    cannot be read as a journal. On a terminal, without options but --script and --store, it opens the Replay
+    screen. RUN is a run id, the beginning of one, a .wfrun file, or a store file with one run.
     """
     from workbench.opening import open_run
     from workbench.scripts import read_script

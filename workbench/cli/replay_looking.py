@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,34 +14,27 @@ from .exits import Exit, Relayed
 from .output import Piece
 
 if TYPE_CHECKING:
+    from workbench.travelling import At
     from workflows_core.journal.bundle import Bundle
     from workflows_core.journal.debugger import Debugger
     from workflows_core.journal.moments import Moment
 
-_SIGNS = {"#": "statement", ":": "line"}
 
-
-class At(NamedTuple):
-    """A place in a run: the number of a frame or statement, or of a line that runs for the first time."""
-
-    kind: str
-    number: int
-
-
-class Place(click.ParamType[At]):
+class Place(click.ParamType["At"]):
     """``6`` is frame 6, ``#40`` the 40th statement, ``:12`` the first time that line 12 runs."""
 
     name = "place"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> At:
+        from workbench.travelling import At, read_place
+        from workflows_core.errors import UsageError
+
         if isinstance(value, At):
             return value
-        text = str(value).strip()
-        kind = _SIGNS.get(text[:1], "frame")
-        digits = text if kind == "frame" else text[1:]
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
-            self.fail(f"{text!r} is no frame; write a number, '#STATEMENT' or ':LINE'", param, ctx)
-        return At(kind, int(digits))
+        try:
+            return read_place(str(value))
+        except UsageError as error:
+            self.fail(error.message, param, ctx)
 
 
 class Expression(click.ParamType[str]):
@@ -75,6 +68,10 @@ def look(
                 "column": moment.column,
                 "locals": locals_document(moment),
                 "watches": values,
+                "scopes": {one.name: one.scope for one in moment.locals},
+                "in_flight": [
+                    {"label": one.label, "line": one.line, "column": one.column} for one in moment.pending
+                ],
             }
         )
         return Exit.DONE
@@ -96,43 +93,16 @@ def look(
 async def _travel(
     bundle: Bundle, edited: str | None, at: At | None, watches: tuple[str, ...]
 ) -> tuple[Moment, dict[str, Any], list[str]]:
+    from workbench.travelling import At, go_to_place
+
     async with _debugger(bundle, edited) as debugger:
-        if at is not None and at.kind == "statement":
-            moment = await _statement(debugger, at.number)
-        elif at is not None and at.kind == "line":
-            moment = await _first_on(debugger, at.number)
-        else:
-            moment = await debugger.go_to_frame(len(bundle.frames) - 1 if at is None else at.number)
+        place = At("frame", len(bundle.frames) - 1) if at is None else at
+        moment = await go_to_place(debugger, place, first=True)
         note = f"Limit here: {moment.limit}"
         if moment.limit is not None and note not in debugger.notes:
             debugger.notes.append(note)
-        values = await debugger.watch(watches) if watches else {}
+        values = await debugger.watches(watches) if watches else {}
         return moment, values, debugger.notes
-
-
-async def _statement(debugger: Debugger, number: int) -> Moment:
-    """The place before statement ``number``. Raises UsageError where the run has no such statement."""
-    from workflows_core.errors import UsageError
-
-    if debugger.level == "statements" and not 1 <= number <= debugger.statements:
-        raise UsageError(f"there is no statement {number}; the run has statements 1 to {debugger.statements}")
-    return await debugger.go_to_statement(number)
-
-
-async def _first_on(debugger: Debugger, line: int) -> Moment:
-    """The first time that ``line`` runs. Raises UsageError where it never does, or where no statement begins on it."""
-    from workflows_core.errors import UsageError
-
-    following = debugger.breakable(line)
-    if debugger.level == "statements" and following != line:
-        hint = "" if following is None else f"; the next one is on line {following}"
-        raise UsageError(f"line {line} does not run in this run: no statement begins on it{hint}")
-    moment = debugger.at
-    if moment.line != line:
-        moment = await debugger.run_to([line])
-        if moment.kind != "breakpoint":
-            raise UsageError(f"line {line} does not run in this run")
-    return moment
 
 
 @asynccontextmanager

@@ -24,13 +24,26 @@ R = TypeVar("R")
 _UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 #: How long to watch a cancel that waits for Agents to be interrupted.
 _CANCEL_SECONDS: Final = 30.0
+#: The states of a run, as its document names them; spelled out, so that ``--help`` need not load the model.
+_STATES: Final = (
+    "queued", "running", "completed", "failed", "cancelled", "paused", "waiting_approval", "waiting_input",
+    "needs_reconciliation", "recoverable", "interrupted",
+)  # fmt: skip
 _AGE: Final = re.compile(r"(\d{1,9})\s*(s|m|min|h|d|w)")
 
 
 @click.command()
 @click.option("--all", "everything", is_flag=True, help="List every retained run, not only the latest 20.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(_STATES),
+    metavar="STATE",
+    multiple=True,
+    help=f"List only runs in this state; may be given several times. One of {', '.join(_STATES)}.",
+)
 @common
-def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
+def runs(everything: bool, states: tuple[str, ...], workspace: Path | None, as_json: bool) -> int:
     """List runs, newest first."""
     from workbench.document import runs_document
     from workflows_core.limits import LISTED_RUNS
@@ -40,7 +53,11 @@ def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
 
     space = find_workspace(workspace)
     with reading(space) as reader:
-        summaries = [] if reader is None else reader.runs(None if everything else LISTED_RUNS)
+        summaries = [] if reader is None else reader.runs(None if everything or states else LISTED_RUNS)
+        any_run = bool(summaries)
+        if states:
+            found = [summary for summary in summaries if summary.state.value in states]
+            summaries = found if everything else found[:LISTED_RUNS]
         notes = {} if reader is None or as_json else _questions(reader, summaries)
     if as_json:
         print_json(runs_document(summaries))
@@ -48,6 +65,8 @@ def runs(everything: bool, workspace: Path | None, as_json: bool) -> int:
         render.runs(out(), summaries, now(), notes)
         if not everything and len(summaries) == LISTED_RUNS:
             err().line(("The latest 20; all of them with: workbench runs --all", "quiet"))
+    elif any_run:
+        err().line(f"No run in {space.root} is {' or '.join(states).replace('_', ' ')}.")
     else:
         err().line(f"No runs in {space.root} yet. Launch one with: workbench run SCRIPT")
     return Exit.DONE
@@ -65,20 +84,33 @@ def _questions(reader: BlockingReader, summaries: Sequence[RunSummary]) -> dict[
 
 @click.command()
 @click.argument("run")
+@click.option(
+    "--follow", "follows", is_flag=True, help="Watch the run until it ends or waits, and change nothing."
+)
+@click.option("--script", "script", is_flag=True, help="Show the script that the run executes instead.")
 @common
-def show(run: str, workspace: Path | None, as_json: bool) -> int:
+def show(run: str, follows: bool, script: bool, workspace: Path | None, as_json: bool) -> int:
     """Show one run: state, cause, steps, log, result.
 
-    RUN is a run id or the beginning of one.
+    With --follow it is watched, and the code is that of its state. RUN is a run id or the beginning of one.
     """
     from workbench.document import run_document
     from workflows_core.model import now
 
     from . import render
 
-    view = view_run(find_workspace(workspace), run)
+    if follows and script:
+        raise click.UsageError("--follow and --script exclude each other")
+    space = find_workspace(workspace)
+    view = view_run(space, run)
+    if follows:
+        from .launch import watch
+
+        return watch(space, view.run_id, as_json=as_json)
     if as_json:
-        print_json(run_document(view))
+        print_json({**run_document(view), "script": view.script} if script else run_document(view))
+    elif script:
+        out().text(view.script.removesuffix("\n"))
     else:
         render.run(out(), view, now())
         render.what_next(err(), view)
@@ -88,8 +120,14 @@ def show(run: str, workspace: Path | None, as_json: bool) -> int:
 @click.command()
 @click.argument("run")
 @click.argument("step")
+@click.option("--events", is_flag=True, help="Show the step's child run with its events, too.")
+@click.option(
+    "--evidence",
+    is_flag=True,
+    help="Show what the step's Agent was assembled from, too, and what changed since the assembly before.",
+)
 @common
-def step(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
+def step(run: str, step: str, events: bool, evidence: bool, workspace: Path | None, as_json: bool) -> int:
     """Show one step of a run with its input and output.
 
     RUN is a run id or the beginning of one, STEP a step id; of several attempts the latest is shown.
@@ -98,22 +136,34 @@ def step(run: str, step: str, workspace: Path | None, as_json: bool) -> int:
     from workflows_core.model import now
 
     from . import render
+    from .host_record import assembly_of, child_of, show_assembly, show_child
 
     space = find_workspace(workspace)
     view = view_run(space, run)
     found = find_step(view, step)
     receipt = receipt_of(view, found)
     attested = attestations_of(space, view, found)
+    child = child_of(space, found) if events else None
+    assembled = assembly_of(space, view, found) if evidence else None
     if as_json:
-        print_json(
-            {
-                **step_document(found),
-                "receipt": None if receipt is None else receipt_document(receipt),
-                "attestations": [attestation_document(item) for item in attested],
-            }
-        )
-    else:
-        render.step(out(), found, now(), receipt, attested)
+        from workbench.child_words import assembly_document, child_document
+
+        document = {
+            **step_document(found),
+            "receipt": None if receipt is None else receipt_document(receipt),
+            "attestations": [attestation_document(item) for item in attested],
+        }
+        if events:
+            document["child_run"] = None if child is None else child_document(child)
+        if evidence:
+            document["assembly"] = assembly_document(assembled, found.evidence)
+        print_json(document)
+        return Exit.DONE
+    render.step(out(), found, now(), receipt, attested)
+    if events:
+        show_child(out(), found, child, now())
+    if evidence:
+        show_assembly(out(), view, found, assembled, now())
     return Exit.DONE
 
 

@@ -19,6 +19,7 @@ from extension_api.identity import ExtensionPrincipal
 from workflows_core.errors import Conflict, NotFound, NotPermitted, UsageError
 from workflows_core.model import now
 
+from ..login import NotLoggedIn
 from .store import HostStore
 
 SESSION_SECONDS: Final = 12 * 3600
@@ -156,7 +157,7 @@ class Accounts:
         return self._open(user_id, where, at)
 
     def resume(self, token: str) -> LogIn:
-        """The session of a token. Raises NotPermitted where it has ended."""
+        """The session of a token. Raises NotLoggedIn where it has ended."""
         rows = self._store.read(
             "SELECT s.session_id, s.user_id, s.description, a.roles, s.expires_at FROM sessions s JOIN accounts a "
             "USING (user_id) WHERE s.token_hash = ? AND s.revoked_at IS NULL AND s.expires_at > ? "
@@ -165,7 +166,7 @@ class Accounts:
             self._clock(),
         )
         if not rows:
-            raise NotPermitted("this session has ended; log in again")
+            raise NotLoggedIn("this session has ended; log in again")
         return self._log_in(token, *rows[0])
 
     def by_session(self, session_id: object) -> LogIn | None:

@@ -15,8 +15,8 @@ import msgspec
 from workflows_core.errors import ConfigurationError
 from workflows_core.limits import engine_config
 
-from ..agents.names import BACKEND_NAMES, STUB
-from ..agents.settings import CHECKS
+from ..agents.names import BACKEND_NAMES, OPENAI, STUB
+from ..agents.settings import CHECKS, Price, price_of
 from ..inert import inert
 from ..workspace import CONFIG_NAME
 from ..yamltext import Document, Section, YamlRefused, kind_of, parse
@@ -46,11 +46,15 @@ class PluginRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent: the backend that runs it, and the backend's own keys."""
+    """One agent: the backend that runs it, and the backend's own keys.
+
+    ``price`` is what its tokens cost, where that is set. It shapes nothing, so no revision covers it.
+    """
 
     name: str
     backend: str = STUB
     settings: Mapping[str, Any] = {}
+    price: Price | None = None
 
 
 class AuthConfig(msgspec.Struct, frozen=True):
@@ -187,13 +191,15 @@ def _agents(top: Section) -> dict[str, AgentConfig]:
         keys.what = f"an agent with the {backend} backend"
         if backend in CHECKS:
             CHECKS[backend](keys)
+        price = price_of(keys) if backend == OPENAI else None
         if backend == STUB or backend in CHECKS:
             keys.done()
-        settings = {key: value for key, value in keys.items() if key != "backend"}
+        apart = ("backend",) if price is None else ("backend", "price")
+        settings = {key: value for key, value in keys.items() if key not in apart}
         if backend not in CHECKS:
             for key, value in settings.items():
                 _secret_reference(keys, key, value)
-        agents[name] = AgentConfig(name=name, backend=backend, settings=settings)
+        agents[name] = AgentConfig(name=name, backend=backend, settings=settings, price=price)
     if "agents" in top and not agents:
         top.refuse("agents", "must name at least one agent")
     return agents

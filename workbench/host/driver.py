@@ -33,6 +33,7 @@ from ..agents.base import (
     Started,
     Subagent,
     SystemCall,
+    Turn,
 )
 from ..agents.names import MANUAL
 from .events import INTERRUPTED, LOST, closing_events
@@ -127,9 +128,16 @@ class Driver:
         """Drive a child that was just admitted."""
         return self._spawn(row, target, started, call, generation)
 
-    def resume(self, row: ChildRow, target: Target, answer: Answer | None, generation: Generation) -> Live:
+    def resume(
+        self,
+        row: ChildRow,
+        target: Target,
+        answer: Answer | None,
+        generation: Generation,
+        turn: Turn | None,
+    ) -> Live:
         """Drive a durable child of an earlier process. What it did before is not told again."""
-        started = Started(badge=row.badge, durable=bool(row.durable), answer=answer, due=row.due)
+        started = Started(badge=row.badge, durable=bool(row.durable), answer=answer, due=row.due, turn=turn)
         return self._spawn(row, target, started, None, generation)
 
     def interrupt(self, live: Live) -> None:
@@ -259,7 +267,7 @@ class Driver:
             if started.answer is not None:
                 await asyncio.sleep(max(0, (started.due or 0) - self._clock()) / _SECOND)
                 if started.turn is not None:
-                    await started.turn()
+                    await started.turn.wait()
                 return started.answer
             given = call.input if call is not None else self.stored_input(live.row)
             return await target.backend.observe(reference(live.row, target.settings, given), call)

@@ -6,7 +6,7 @@ workspace (``terminal``), still has an account (``password``), or that nobody ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extension_api.agent_runs import AgentRunRefused, AgentRunRequest, AgentRunView, SessionView
@@ -76,6 +76,9 @@ class LocalAgentRuns:
         """``admit`` without a coroutine: recording a child run never waits here."""
         self._check()
         return self._runs.admit(request, self._owner)
+
+    def delivered(self, workflow_run_id: str, step_ids: Sequence[str]) -> None:
+        self._runs.delivered(workflow_run_id, step_ids)
 
     async def admit(self, request: AgentRunRequest) -> AgentRunView:
         self._check()

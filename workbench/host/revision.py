@@ -2,7 +2,7 @@
 
 Covered are the agents with their prompts and parameters, the plugin records with their configuration (every
 limit included), the mode of authentication, and the run's own choice of stub set or real Agents. Not covered
-are key bindings, theme, the paths of default stub sets and the label of a launch.
+are key bindings, theme, the paths of default stub sets, the label of a launch and the prices of agents.
 
 ``workbench.yaml`` is looked at again whenever a revision is asked for, so that a live run notices a change.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from extension_api.agent_runs import (
@@ -23,7 +23,7 @@ from extension_api.agent_runs import (
 from workflows_core.errors import StoreError
 from workflows_core.model import new_id, now
 
-from ..agents.base import Answer, Backends, BackendUnavailable, Call, FileRefused
+from ..agents.base import Answer, Backends, BackendUnavailable, Call, FileRefused, KeepsOrder
 from ..agents.names import STUB
 from .asked import attempt_of, trusted
 from .calls import CallsLog
@@ -127,6 +127,7 @@ class ChildRuns:
             created_at=at,
             updated_at=at,
             finished_at=at if final else None,
+            turn=None if started.turn is None else started.turn.number,
         )
         events = opening_events(call, text, at)
         if final and answer is not None:
@@ -244,6 +245,11 @@ class ChildRuns:
             live = self._resume(row)
         return await asyncio.shield(live.done)
 
+    def delivered(self, workflow_run: str, step_ids: Sequence[str]) -> None:
+        """The engine has committed the answers of these steps."""
+        for backend in self._backends.ordering():
+            backend.delivered(workflow_run, step_ids)
+
     async def interrupt(self, run_id: str, owner: str | None) -> AgentRunView:
         """Ask the execution to stop and return what is known afterwards."""
         row = self._owned(run_id, owner)
@@ -316,11 +322,15 @@ class ChildRuns:
         answer = row.decided()
         live = None
         generation = self._generations.of(row.workflow_run)
-        if generation.snapshot.observes_runs or answer is None:
+        if generation.snapshot.observes_runs or answer is None or row.turn is not None:
             target = self._targets.of_row(row)
             if target is None:
                 raise AgentRunUncertain(_not_available(row))
-            live = self._driver.resume(row, target, answer, generation)
+            turn = None
+            if row.turn is not None and isinstance(target.backend, KeepsOrder):
+                still_open = self._store.open_turns(row.workflow_run)
+                turn = target.backend.rejoin(row.workflow_run, row.step_id, row.turn, still_open)
+            live = self._driver.resume(row, target, answer, generation, turn)
         return self._watch(row, answer, live)
 
     def _watch(self, row: ChildRow, answer: Answer | None, live: Live | None) -> Live:

@@ -80,6 +80,8 @@ MIGRATIONS: Final[tuple[tuple[int, str, tuple[str, ...]], ...]] = (
             ) STRICT, WITHOUT ROWID""",
         ),
     ),
+    # The place of a recorded answer in the order of its run; a process that takes it up later keeps it.
+    (2, "turns", ("ALTER TABLE child_runs ADD COLUMN turn INTEGER",)),
 )
 
 NEWEST: Final = MIGRATIONS[-1][0]

@@ -34,9 +34,10 @@ _GIVE_BACK_STEPS: Final = 64
 _WAL_PAGES: Final = 250
 _COLUMNS: Final = (
     "run_id, thread_id, agent_ref, owner, workflow_run, step_id, attempt, backend, badge, "
-    "durable, incarnation, status, answer, due, files, evidence, counted, created_at, updated_at, finished_at"
+    "durable, incarnation, status, answer, due, files, evidence, counted, created_at, updated_at, finished_at, "
+    "turn"
 )
-_INSERT_CHILD: Final = f"INSERT INTO child_runs ({_COLUMNS}, change) VALUES ({', '.join('?' * 21)})"
+_INSERT_CHILD: Final = f"INSERT INTO child_runs ({_COLUMNS}, change) VALUES ({', '.join('?' * 22)})"
 _SELECT_CHILD: Final = f"SELECT {_COLUMNS} FROM child_runs WHERE run_id = ?"
 
 
@@ -47,7 +48,8 @@ to_json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 class ChildRow(NamedTuple):
     """One child run as it is stored. ``answer``, ``files`` and ``evidence`` are JSON text or None.
 
-    ``answer`` is what the run will say at ``due`` (or has said, once ``status`` is final).
+    ``answer`` is what the run will say at ``due`` (or has said, once ``status`` is final); one with a ``turn`` in the
+    recorded order of its workflow run is said not before that.
     """
 
     run_id: str
@@ -70,6 +72,7 @@ class ChildRow(NamedTuple):
     created_at: int
     updated_at: int
     finished_at: int | None
+    turn: int | None = None
 
     @property
     def active(self) -> bool:
@@ -236,6 +239,16 @@ class HostStore:
         """How many recorded child runs of this workflow run a counted stub entry has answered."""
         return self._one(
             "SELECT count(*) FROM child_runs WHERE workflow_run = ? AND counted = ?", workflow_run, entry
+        )
+
+    def open_turns(self, workflow_run: str) -> dict[str, int]:
+        """The turns in the recorded order of the active child runs of this workflow run, by step."""
+        return dict(
+            self._all(
+                "SELECT step_id, turn FROM child_runs WHERE workflow_run = ? AND turn IS NOT NULL "
+                "AND status IN ('pending', 'running')",
+                workflow_run,
+            )
         )
 
     def lost_children(self, incarnation: str) -> list[ChildRow]:

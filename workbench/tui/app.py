@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from textual import events, work
+from textual.driver import Driver
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -79,9 +80,10 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         collector: IdleCollector | None = None,
         painted: Callable[[], None] | None = None,
         given: Given | None = None,
+        driver_class: type[Driver] | None = None,
     ) -> None:
         # Without colour, what is drawn must not need any: attributes only, on the terminal's own colours.
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        super().__init__(driver_class, ansi_color=True if "NO_COLOR" in os.environ else None)
         self.context = context
         self.keymap = remap.load(context.settings.keymap, letters=context.settings.hjkl)
         self.book = RunBook(context.client)
@@ -133,6 +135,7 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
 
     async def on_mount(self) -> None:
         self.set_keymap(self.keymap.overrides)
+        self.set_class(self.ascii, "-ascii")
         themes.apply(self, self.context.settings.theme)
         await self.switch_mode(self._first if self._first in dict(self._titles) else self._titles[0][0])
         self.context.changes.listen(self._runs_changed)
@@ -218,7 +221,7 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         if action == "help":
             return not isinstance(self.screen, HelpScreen)
         if action == "leave":
-            return not (isinstance(self.screen, LeaveDialog))
+            return not any(worker.group == "leave" and not worker.is_finished for worker in self.workers)
         return True
 
     def action_show_screen(self, name: str) -> None:
@@ -299,7 +302,7 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         screen = self.base_screen
         return screen.busy(what) if isinstance(screen, WorkbenchScreen) else nullcontext()
 
-    @work(group="leave", exclusive=True, exit_on_error=False)
+    @work(group="leave", exit_on_error=False)
     async def action_leave(self) -> None:
         """Leave, after asking about unsaved work and saying what becomes of each live run."""
         for stack in self._screen_stacks.values():

@@ -58,8 +58,12 @@ class Arrivals:
 
 def _told(new: list[Waiting]) -> list[str]:
     if len(new) > _NAMED:
-        return [f"{len(new)} runs began to wait."]
+        return [f"{len(new)} things began to wait."]
     return [
-        f"{item.step_id or item.name or item.run_id} of {item.name or item.run_id} {_WAITS[item.act]}."
+        f"{item.step_id or item.name or item.run_id} of {item.name or item.run_id} {_waits(item)}."
         for item in new
     ]
+
+
+def _waits(item: Waiting) -> str:
+    return _WAITS[item.act] if item.child_run_id is None else "waits for your answer"

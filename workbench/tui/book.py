@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workflows_core.errors import Deleted, NotFound
+from workflows_core.errors import Deleted, NotFound, StoreError
 from workflows_core.model import RunState, RunSummary
 
 from ..review import Waiting, inbox
 
 if TYPE_CHECKING:
     from ..client import Client
+    from ..review_questions import Question
 
 #: More changed runs than this are read all at once.
 MANY: Final = 50
@@ -29,6 +30,7 @@ class RunBook:
         self._runs: dict[str, RunSummary] = {}
         self._newest: Sequence[RunSummary] = ()
         self._waiting: Sequence[Waiting] = ()
+        self._questions: Sequence[Question] = ()
         self._counts: Counter[RunState] = Counter()
         self.loaded = False
 
@@ -51,7 +53,7 @@ class RunBook:
         """Read every run. Raises what ``Client.runs`` raises."""
         self._runs = {run.run_id: run for run in await self._client.runs(None)}
         self.loaded = True
-        self._arrange()
+        await self._arrange()
 
     async def update(self, run_ids: Iterable[str]) -> None:
         """Read these runs again; those that are gone leave the book."""
@@ -65,9 +67,20 @@ class RunBook:
             except (NotFound, Deleted):
                 self._runs.pop(run_id, None)
         if wanted:
-            self._arrange()
+            await self._arrange()
 
-    def _arrange(self) -> None:
+    async def _arrange(self) -> None:
         self._newest = sorted(self._runs.values(), key=lambda run: run.created_at, reverse=True)
         self._counts = Counter(run.state for run in self._newest)
-        self._waiting = inbox(self._newest)
+        await self._read_questions()
+        self._waiting = inbox(self._newest, self._questions)
+
+    async def _read_questions(self) -> None:
+        """What manual agents are asked, read behind the runs: only a running one can ask anything."""
+        if not self._counts[RunState.RUNNING]:
+            self._questions = ()
+            return
+        try:
+            self._questions = await self._client.questions()
+        except StoreError:
+            pass  # The runs are listed all the same, with the questions that are known; Host shows what the store has.

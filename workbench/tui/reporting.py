@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
 from textual import work
+from textual._context import active_message_pump
 from textual.app import App
+from textual.message_pump import MessagePump
+from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from workflows_core.errors import WorkflowError
@@ -18,9 +22,22 @@ from .. import words
 from ..inert import inert
 from ..noticebook import Notice
 from . import copying
+from .widgets.spans import drawn
 
 if TYPE_CHECKING:
     from .context import AppContext
+
+
+_LOG = logging.getLogger(__name__)
+
+
+def _is_leaving(node: MessagePump | None) -> bool:
+    """Whether a widget, or one that it lies in, is being removed."""
+    while node is not None and not isinstance(node, App):
+        if node._closing or (isinstance(node, Widget) and node._pruning):
+            return True
+        node = node._parent
+    return False
 
 
 class Reporting(App[int], inherit_bindings=False):
@@ -36,12 +53,18 @@ class Reporting(App[int], inherit_bindings=False):
         *,
         title: str = "",
         severity: Literal["information", "warning", "error"] = "information",
+        floats: bool = True,
     ) -> None:
-        """Say something in passing. It is kept and can be read again; any text is inert."""
+        """Say something in passing. It is kept and can be read again; any text is inert.
+
+        Without ``floats`` it is only kept: the screen says it in its own place, which nothing is to lie over.
+        """
         message, title = inert(message, newlines=True), inert(title)
         self.context.settings.notices.add(Notice(self.context.clock(), title, message, severity))
         self._write_notices()
-        self.notify(message, title=title, severity=severity, markup=False)
+        if floats:
+            lines = "\n".join(drawn(line, self) for line in message.split("\n"))
+            self.notify(lines, title=drawn(title, self), severity=severity, markup=False)
 
     @property
     def notices(self) -> Sequence[Notice]:
@@ -91,6 +114,26 @@ class Reporting(App[int], inherit_bindings=False):
     def _send(self, sequence: str) -> None:
         if self._driver is not None:
             self._driver.write(sequence)
+
+    @property
+    def ending(self) -> bool:
+        """Whether the application is on its way out, for whatever reason.
+
+        Its widgets go one after the other then, screens that were just opened get none, and workers are cancelled.
+        """
+        return self._exit or self._exception is not None or (self._is_mounted and not self._running)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """What raises out of a handler, a timer or a worker comes here.
+
+        Where the widget that it belongs to is being removed, or the application ends, it may miss what it works on:
+        a dialog that is closed while it opens gets no widgets. That concerns nobody any more, and must not change how
+        the application ends: it is written down.
+        """
+        if self.ending or _is_leaving(active_message_pump.get(None)):
+            _LOG.warning("what was being closed did not come to its end", exc_info=error)
+        else:
+            super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
         """End after an error that nothing handled: words and a traceback without values.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from . import guard
 from .app import WorkbenchApp
 from .collector import IdleCollector
 from .context import AppContext
+from .driver import TerminalDriver
 from .graphics import detect
 
 if TYPE_CHECKING:
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
     from ..replaying import Given
     from ..workspace import Workspace
 
+_LOG = logging.getLogger(__name__)
 #: How long one thread may keep the others waiting. What is painted reaches the terminal through a thread of its
 #: own, which waits for the others at each of its writes; so do keys while the engine works in its thread.
 SWITCH_SECONDS: Final = 0.0005
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+#: Seconds between two looks at whether the terminal is still there.
+_LOOK_SECONDS: Final = 1.0
 #: Seconds after which opening and stopping say that they are under way.
 _PATIENCE: Final = 0.5
 
@@ -65,6 +70,7 @@ async def _run(
 ) -> int:
     async with _saying("opening the workspace"):
         client = await client_factory()
+    loop = asyncio.get_running_loop()
     try:
         with guard.kept_title() if os.environ.get("TMUX") else nullcontext():
             graphics = detect()  # tmux takes the question for a title
@@ -76,22 +82,43 @@ async def _run(
             collector=IdleCollector(time.monotonic),
             painted=hosting.start,
             given=given,
+            driver_class=TerminalDriver,
         )
         hosting.app = app
-        loop = asyncio.get_running_loop()
+        looking = loop.create_task(_look_after(app))
+        # Until the client is closed: a window that closes sends its signal more than once.
         for number in _ENDING:
-            loop.add_signal_handler(number, app.exit, 128 + number)
+            loop.add_signal_handler(number, _end, app, 128 + number)
         try:
             with guard.kept_title():
                 code = await app.run_async(mouse=settings.mouse)
         finally:
-            for number in _ENDING:
-                loop.remove_signal_handler(number)
+            looking.cancel()
             await hosting.end()
         return app.return_code or code or 0
     finally:
         async with _saying("stopping the engine"):
             await client.close()
+        for number in _ENDING:
+            loop.remove_signal_handler(number)
+
+
+def _end(app: WorkbenchApp, code: int) -> None:
+    """End with ``code``, unless there is a reason already."""
+    if not app.ending:
+        app.exit(code)
+
+
+async def _look_after(app: WorkbenchApp) -> None:
+    """End the application once its terminal is gone, also where no signal says so."""
+    terminal = sys.__stdin__.fileno() if sys.__stdin__ is not None else -1
+    if not os.isatty(terminal):
+        return
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        if not os.isatty(terminal):
+            _end(app, 128 + signal.SIGHUP)
+            return
 
 
 class _Hosting:
@@ -103,6 +130,7 @@ class _Hosting:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._task: asyncio.Task[bool] | None = None
+        self._ended_it = False
         self.app: WorkbenchApp | None = None
 
     def start(self) -> None:
@@ -111,15 +139,25 @@ class _Hosting:
 
     def _done(self, task: asyncio.Task[bool]) -> None:
         assert self.app is not None
-        if task.cancelled() or task.exception() is not None:
+        failed = task.cancelled() or task.exception() is not None
+        if self.app.ending:
+            return
+        if failed:
+            self._ended_it = True
             self.app.exit(1)
         else:
             self.app.hosting_changed()
 
     async def end(self) -> None:
-        """Wait until opening has come to its end. Raises what it raised."""
-        if self._task is not None:
+        """Wait until opening has come to its end. Raises what it raised where that ended the application."""
+        if self._task is None:
+            return
+        try:
             await self._task
+        except Exception as error:
+            if self._ended_it:
+                raise
+            _LOG.warning("the engine was not hosted before the application ended", exc_info=error)
 
 
 @asynccontextmanager

@@ -28,6 +28,11 @@ def applying(row_id: int) -> Iterator[None]:
         _APPLYING.reset(token)
 
 
+def control() -> int | None:
+    """The control row that is being applied, where there is one."""
+    return _APPLYING.get()
+
+
 @contextmanager
 def answered(store: WorkflowStore, outcome: Outcome) -> Iterator[None]:
     """The commit inside also settles the control that is being applied, where there is one, with ``outcome``.

@@ -157,9 +157,14 @@ class CallReader:
                 position,
             )
         known = self.completed.get(source)
-        if known is None or known[1] is None:
+        if known is None:
             return _refusal(
                 "unknown_source", f"sourceStepId {source[:80]} is no completed Agent step of this run"
+            )
+        if known[1] is None:
+            return _refusal(
+                "unknown_source",
+                f"sourceStepId {source[:80]} was attested and has no child run, so there is no folder to capture from",
             )
         return CaptureCall(call["id"], step_id, source, path, position)
 
@@ -188,9 +193,9 @@ class CallReader:
 
     def answered(self, step_id: str, kind: StepKind, value: Mapping[str, Any]) -> None:
         """Take note of a successful response."""
-        version = value.get("artifactVersion")
+        version = _text(value.get("artifactVersion"))
         if kind is StepKind.AGENT:
-            self.completed[step_id] = (version, value.get("runId"))
+            self.completed[step_id] = (version, _text(value.get("runId")))
         elif kind is StepKind.CAPTURE and version is not None:
             self.completed[step_id] = (version, None)
             self.captured[version] = step_id
@@ -222,6 +227,10 @@ def changed_configuration(record: RunRecord, runs: AgentRuns) -> str:
     if not changed or (then and len(changed) == len(then.keys() | today.keys())):
         return "the configuration or the host's secret changed since the launch"
     return f"the configuration changed since the launch ({', '.join(changed[:5])})"
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _refusal(code: str, message: str) -> Outcome:

@@ -20,6 +20,7 @@ from ..errors import (
     Incompatible,
     NotFound,
     NotPermitted,
+    QuotaReached,
     StoreError,
 )
 from ..journal.frames import (
@@ -41,6 +42,7 @@ from ..model import (
 from ..store.base import Batch
 from ..store.queries import orphaned
 from . import definitions
+from .answering import control
 from .budget import resumed, suspended
 from .calls import changed_configuration
 from .captures import chunk, intact
@@ -49,7 +51,7 @@ from .keeper import RunKeeper
 from .reconciliation import ReconcileRequest, evidence, reconcile
 from .recovery import Preview, incompatibilities, preview, script_of
 from .requests import Kept, Outcome, same_owner
-from .supervisor import StopKind, Supervisor
+from .supervisor import WORKER_DIED, StopKind, Supervisor
 from .waits import (
     DecideRequest,
     check_waiting,
@@ -92,9 +94,11 @@ class RunCommands(RunKeeper):
             self.store.commit(run_id, Batch(record=record))
             self._changed(run_id)
         if record.state is RunState.NEEDS_RECONCILIATION:
+            self._spawn(self._interrupt_unsettled(run_id, runs))
             return Outcome(
                 "recorded",
-                f"the cancel of {run_id} is recorded; it ends once its uncertain steps are settled",
+                f"the cancel of {run_id} is recorded; what still runs is interrupted, and the run ends once its "
+                "uncertain steps are settled",
                 (run_id,),
             )
         self._spawn(self._finish_cancel(run_id, runs))
@@ -201,6 +205,7 @@ class RunCommands(RunKeeper):
                 runs=runs,
                 slots=self._slots,
                 journal=(frames, marks),
+                worker_died=record.cause is not None and record.cause.code == WORKER_DIED,
             )
         )
         return Outcome("recorded", f"run {run_id} is being recovered", (run_id,))
@@ -210,7 +215,13 @@ class RunCommands(RunKeeper):
         record = self._owned_record(run_id, runs)
         if record.state.owned and run_id not in self._supervisors:
             record = orphaned(record, self.store.owner_pid_of(record.owner_incarnation))
-        return await preview(record, self.store, self.config, runs)
+        found = await preview(record, self.store, self.config, runs)
+        if found.compatible and run_id not in self._supervisors:
+            try:
+                self._check_active(self.store, record.owner)
+            except QuotaReached as error:
+                return msgspec.structs.replace(found, reasons=(*found.reasons, f"not now: {error}"))
+        return found
 
     async def reconcile(self, request: ReconcileRequest, runs: AgentRuns) -> Outcome:
         """Record what a person attests of an uncertain step, and its effect, in one transaction."""
@@ -276,7 +287,7 @@ class RunCommands(RunKeeper):
         if gone is None:
             record = self._owned_record(run_id, runs)
             self._check_deletable(record)
-            self.store.delete_run(record, now())
+            self.store.delete_run(record, now(), control())
             self._changed(run_id)
         else:
             same_owner(gone.owner, runs.principal.user_id, runs.principal.is_admin)
@@ -335,10 +346,14 @@ class RunCommands(RunKeeper):
     async def delete_older_than(self, before: int, runs: AgentRuns) -> Outcome:
         """Delete the caller's final runs created before ``before`` (microseconds since the epoch).
 
-        Those that cannot be deleted are kept, and the outcome says why.
+        Those that cannot be deleted are kept, and the outcome says why. A control that an earlier owner began to
+        apply is gone on with, and the outcome tells all of it.
         """
-        gone: list[str] = []
+        asked = control()
+        gone = [] if asked is None else self.store.deleted_by(asked)
         kept: list[Kept] = []
+        for run_id in gone:
+            await self._delete(run_id, runs)  # the host's part may be left to do
         for record in self.store.older_than(runs.principal.user_id, before):
             try:
                 await self._delete(record.run_id, runs)

@@ -12,15 +12,15 @@ from ..script.source import prove_function_body, script_bytes, script_hash
 from ..store.base import WorkflowStore
 from ..store.rows import check_saved
 
-NAME: Final = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_. -]{{0,{limits.NAME_LENGTH - 1}}}")
+NAME: Final = re.compile(rf"[A-Za-z0-9_](?:[A-Za-z0-9_. -]{{0,{limits.NAME_LENGTH - 2}}}[A-Za-z0-9_.-])?")
 
 
 def save(store: WorkflowStore, owner: str, name: str, script: str) -> Definition:
     """Save a script as a version; an identical save returns the version that exists."""
     if NAME.fullmatch(name) is None:
         raise UsageError(
-            f"a name has 1 to {limits.NAME_LENGTH} letters, digits, spaces or any of _ . - and starts with "
-            "a letter or digit"
+            f"a name has 1 to {limits.NAME_LENGTH} letters, digits, spaces or any of _ . -, starts with "
+            "a letter or digit and does not end with a space"
         )
     try:
         size = script_bytes(script)

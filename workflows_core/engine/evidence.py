@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -12,8 +15,18 @@ from .. import document, jsontext
 from ..model import RunRecord, StepView
 from .children import step_key
 
+logger = logging.getLogger(__name__)
+
+#: How long a child run that is active on record is observed before it counts as running still.
+LOOK_SECONDS: Final = 1.0
 #: Child runs that came to an end of their own: these did run, whatever became of the step.
-ENDED: Final = (AgentRunStatus.SUCCESS, AgentRunStatus.ERROR, AgentRunStatus.TIMEOUT)
+ENDED: Final = (
+    AgentRunStatus.SUCCESS,
+    AgentRunStatus.ERROR,
+    AgentRunStatus.TIMEOUT,
+    AgentRunStatus.WAITING_INPUT,
+)
+_ACTIVE: Final = (AgentRunStatus.PENDING, AgentRunStatus.RUNNING)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,12 +50,34 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the host's record says that the child run ended by itself."""
         return self.status in ENDED
 
+    @property
+    def running(self) -> bool:
+        """Whether the host observes the child run, which has not ended."""
+        return self.status in _ACTIVE
+
 
 async def find_evidence(record: RunRecord, step: StepView, runs: AgentRuns) -> Evidence:
-    """Ask the host about the step's child run. Raises as ``AgentRuns.find``."""
-    return _evidence(
-        step, await runs.find(step_key(record.run_id, step.step_id, step.attempt, step.readmitted))
-    )
+    """Ask the host about the step's child run, and observe it for a moment where it is active on record.
+
+    One that cannot be observed is unknown, whatever its record says. Raises as ``AgentRuns.find``.
+    """
+    view = await runs.find(step_key(record.run_id, step.step_id, step.attempt, step.readmitted))
+    if view is not None and view.status.active:
+        view = await _observed(view, runs)
+    return _evidence(step, view)
+
+
+async def _observed(view: AgentRunView, runs: AgentRuns) -> AgentRunView:
+    """The view after a moment's observation: a record alone may be that of an owner who died."""
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            return await runs.observe(view.run_id)
+    except TimeoutError:
+        return view
+    except Exception as error:  # noqa: BLE001 - whatever a host raises, it does not see the child run
+        logger.warning("looking at child run %s failed with %s", view.run_id, type(error).__name__)
+        said = f"it was {view.status.value}, but the host cannot see it now ({type(error).__name__})"
+        return replace(view, status=AgentRunStatus.UNKNOWN, error_message=said)
 
 
 def _evidence(step: StepView, view: AgentRunView | None) -> Evidence:

@@ -1,11 +1,15 @@
-"""The control inbox: commands of other processes, applied by the owner and settled in the same order."""
+"""The control inbox: commands of other processes, applied and settled by the owner.
+
+Controls of one run are applied in their order, those of different runs beside each other: one that waits for a
+remote child or for a whole replay keeps nobody else's waiting. A cancel waits for no other control (invariant 12).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from extension_api.agent_runs import AgentRunRefused, AgentRuns
 
@@ -24,6 +28,14 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS: Final = 1.0
 
 
+#: What is applied one after the other: the controls of one run, or of one kind where they name no run.
+Lane: TypeAlias = tuple[str, bool]
+
+
+def _lane(row: InboxRow) -> Lane:
+    return row.run_id or row.kind, row.kind == "cancel"
+
+
 class Inbox:
     """Watches one store's inbox for its owner."""
 
@@ -39,18 +51,34 @@ class Inbox:
 
     async def watch(self, every_seconds: float) -> None:
         """Settle rows until cancelled. A store that fails is asked again after RETRY_SECONDS."""
+        lanes: dict[Lane, asyncio.Task[None]] = {}
         unsettled = False
-        while True:
-            try:
-                if self._store.inbox_changed() or unsettled:
+        try:
+            while True:
+                try:
+                    for lane in [lane for lane, task in lanes.items() if task.done()]:
+                        lanes.pop(lane).result()
+                    if self._store.inbox_changed() or unsettled:
+                        open_rows = self._store.inbox_open()
+                        unsettled = bool(open_rows)
+                        for row in open_rows:
+                            if _lane(row) not in lanes:
+                                lanes[_lane(row)] = asyncio.create_task(self._settle(row))
+                except StoreError as error:
                     unsettled = True
-                    for row in self._store.inbox_open():
-                        await self._settle(row)
-                    unsettled = False
-            except StoreError as error:
-                logger.error("the control inbox cannot be settled: %s", error)
-                await asyncio.sleep(RETRY_SECONDS)
-            await asyncio.sleep(every_seconds)
+                    logger.error("the control inbox cannot be settled: %s", error)
+                    await asyncio.sleep(RETRY_SECONDS)
+                if lanes:
+                    await asyncio.wait(
+                        lanes.values(), timeout=every_seconds, return_when=asyncio.FIRST_COMPLETED
+                    )
+                else:
+                    await asyncio.sleep(every_seconds)
+        finally:
+            for task in lanes.values():
+                task.cancel()
+            if lanes:
+                await asyncio.wait(lanes.values())
 
     async def _settle(self, row: InboxRow) -> None:
         try:

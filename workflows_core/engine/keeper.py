@@ -43,7 +43,7 @@ from ..store.base import Batch, WorkflowStore
 from ..store.sqlite import SqliteStore
 from .children import Slots
 from .host_controls import HostControls
-from .observing import cancel_without_owner
+from .observing import cancel_without_owner, interrupt_unsettled
 from .recovery import script_of
 from .requests import same_owner
 from .supervisor import Supervisor
@@ -154,6 +154,12 @@ class RunKeeper:
             logger.error("the cancel of %s failed with %s", run_id, type(error).__name__)
         finally:
             self._changed(run_id)
+
+    async def _interrupt_unsettled(self, run_id: str, runs: AgentRuns) -> None:
+        try:
+            await interrupt_unsettled(self.store, run_id, runs)
+        except Exception as error:  # noqa: BLE001 - a background failure is logged by its type
+            logger.error("interrupting what runs of %s failed with %s", run_id, type(error).__name__)
 
     async def _retry_abandoned(self, run_id: str) -> None:
         """Write the state of a run whose supervisor failed as soon as the store takes writes."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from extension_api.agent_runs import AgentRuns
 
+from ..journal.frames import Frame, Mark
 from ..journal.view import reduce_journal
 from ..model import Cause, Event, RunRecord, StepKind, StepStatus, StepView
 from ..store.base import WorkflowStore
@@ -34,22 +35,7 @@ async def cancel_without_owner(
     if record is None or record.state.final:
         return 0
     frames, marks = store.journal(run_id)
-    reducer = reduce_journal("", frames, marks)
-    steps = reducer.view(record).steps
-    children = [
-        _child(record, step) for step in steps if step.kind is StepKind.AGENT and step.status in _OPEN
-    ]
-    if reducer.damage is not None or not frames:
-        # What was started stands in the intents as well, also where its call cannot be read any more.
-        seen = {step.step_id for step in steps}
-        children += [
-            _child(
-                record,
-                StepView(step_id=name, kind=StepKind.AGENT, attempt=attempt, status=StepStatus.RUNNING),
-            )
-            for name, attempt in store.admissions(run_id)
-            if name not in seen
-        ]
+    children = open_children(record, store, frames, marks)
     for child in children:
         await _observe(child, runs)
     uncertain = [c for c in children if c.outcome is None or c.outcome.kind is OutcomeKind.UNCERTAIN]
@@ -64,6 +50,42 @@ async def cancel_without_owner(
     else:
         writer.finish(Event.CANCEL, cancelled_cause(), notes=notes, **suspended(record))
     return len(uncertain)
+
+
+def open_children(
+    record: RunRecord, store: WorkflowStore, frames: Sequence[Frame], marks: Sequence[Mark]
+) -> list[Child]:
+    """Every child that the journal says may run, as far as it is known from there. No host was asked yet."""
+    reducer = reduce_journal("", frames, marks)
+    steps = reducer.view(record).steps
+    children = [
+        _child(record, step) for step in steps if step.kind is StepKind.AGENT and step.status in _OPEN
+    ]
+    if reducer.damage is not None or not frames:
+        # What was started stands in the intents as well, also where its call cannot be read any more.
+        seen = {step.step_id for step in steps}
+        children += [
+            _child(
+                record,
+                StepView(step_id=name, kind=StepKind.AGENT, attempt=attempt, status=StepStatus.RUNNING),
+            )
+            for name, attempt in store.admissions(record.run_id)
+            if name not in seen
+        ]
+    return children
+
+
+async def interrupt_unsettled(store: WorkflowStore, run_id: str, runs: AgentRuns) -> None:
+    """Interrupt and observe what still runs of the steps that are to be settled; the journal is left alone.
+
+    What became of each is for a person to attest, upon what the host has on record from then on.
+    """
+    record = store.load(run_id)
+    if record is None or record.state.final:
+        return
+    for step in reduce_journal("", *store.journal(run_id)).view(record).steps:
+        if step.unsettled:
+            await _observe(_child(record, step), runs)
 
 
 def _child(record: RunRecord, step: StepView) -> Child:

@@ -74,6 +74,8 @@ class OpenCalls:
         self._admit_at_once: Callable[[AgentRunRequest], AgentRunView] | None = getattr(
             runs, "admit_now", None
         )
+        #: Some hosts want to know which answers are committed (AgentRuns, "delivered").
+        self._tell: Callable[[str, Sequence[str]], None] | None = getattr(runs, "delivered", None)
         self._children: dict[int, Child] = {}
         self._captures: dict[int, CaptureCall] = {}
         #: What the next response says of captures that ran after a recovery only.
@@ -340,6 +342,8 @@ class OpenCalls:
         ]
         captures = [item.capture for item in ready if item.capture is not None]
         self._writer.commit(frames=frames, admissions=_intents(reserved), captures=captures)
+        if self._tell is not None:
+            self._tell(self._writer.run_id, [item.step_id for item in ready if item.step_id is not None])
         self._admit(reserved)
         return expanded(bodies, self.expand)
 
@@ -363,11 +367,7 @@ class OpenCalls:
             elif step.status is StepStatus.QUEUED:
                 self._queue.append(asked)
             else:
-                self._slots.take()
-                self._hold_place(asked)
-                asked.phase = Phase.ADMITTING
-                self._rejoining.append(asked)
-                asked.task = asyncio.get_running_loop().create_task(asked.rejoin(self._runs, self._poke))
+                self._rejoin(asked)
         elif isinstance(asked, CaptureCall):
             asked.position, asked.late = position, True
             self._captures[asked.call_id] = asked
@@ -376,6 +376,22 @@ class OpenCalls:
             self._ready.append(read_answer(asked, self._find))
         if outcome is not None:
             self._ready.append(Answer(taken.call["id"], outcome, taken.call.get("step_id"), taken.kind))
+
+    def adopt(self, children: Sequence[Child]) -> None:
+        """Take up children of an earlier owner, known by their steps only, so that ``stop`` stops them too."""
+        taken_up = {(child.step_id, child.attempt) for child in self._children.values()}
+        for child in children:
+            if (child.step_id, child.attempt) not in taken_up:
+                child.call_id = -1 - len(self._children)  # the journal's own ids begin at 0
+                self._children[child.call_id] = child
+                self._rejoin(child)
+
+    def _rejoin(self, child: Child) -> None:
+        self._slots.take()
+        self._hold_place(child)
+        child.phase = Phase.ADMITTING
+        self._rejoining.append(child)
+        child.task = asyncio.get_running_loop().create_task(child.rejoin(self._runs, self._poke))
 
     # Stopping.
 

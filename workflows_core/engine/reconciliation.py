@@ -135,7 +135,7 @@ def _find(step_id: str, record: RunRecord, steps: Sequence[StepView]) -> tuple[S
 
 
 def check_evidence(request: ReconcileRequest, known: Evidence) -> None:
-    """Raise Conflict where what is known is not what was shown, or says that the step did run."""
+    """Raise Conflict where what is known is not what was shown, or says that the step did run, or runs."""
     if request.evidence_hash is not None and request.evidence_hash != known.hash:
         raise Conflict(
             f"what is known of {known.step_id} has changed since it was shown; nothing was attested. Look at it again"
@@ -145,6 +145,11 @@ def check_evidence(request: ReconcileRequest, known: Evidence) -> None:
         raise Conflict(
             f"the host's record says that child run {known.child_run_id} of {known.step_id} has ended ({ended}), so "
             "it did run, and asking the Agent again would do its work twice. Attest failed, or succeeded"
+        )
+    if request.outcome == "did_not_run" and known.running:
+        raise Conflict(
+            f"the host sees child run {known.child_run_id} of {known.step_id} running, so asking the Agent again would "
+            "do its work twice. Look again once it has ended, or cancel the run, which interrupts it"
         )
 
 

@@ -159,6 +159,10 @@ class _Ahead:
         self._runs = runs
         self._reader = CallReader(record)
         self._ready: list[Answer] = []
+        #: The answers of children that have ended meanwhile; recovery gives them after those that it knows.
+        self._ended: list[Answer] = []
+        #: Whether a child has ended in a way that stops the run before anything new is started.
+        self._stops = False
 
     async def take_up(
         self, frames: Sequence[Frame], marks: Sequence[Mark], end: ReplayEnd, decisions: Sequence[Decision]
@@ -198,8 +202,18 @@ class _Ahead:
             return "uncertain"
         if view.status.active:
             return "observed"
-        known = outcome_of(view).kind in (OutcomeKind.SUCCESS, OutcomeKind.WAITING_INPUT)
-        return "observed" if known else "uncertain"
+        outcome = outcome_of(view)
+        if outcome.kind is OutcomeKind.SUCCESS:
+            self._ended.append(Answer(taken.call["id"], outcome, step.step_id, StepKind.AGENT))
+        elif outcome.kind is OutcomeKind.TOO_LARGE:
+            self._stops = True
+            self.reasons.append(f"after that it would fail: {step.step_id}: {outcome.message}")
+        elif outcome.kind is OutcomeKind.WAITING_INPUT:
+            self._stops = True
+            self.reasons.append(f"after that it would wait for input: {step.step_id}: {outcome.message}")
+        else:
+            return "uncertain"
+        return "observed"
 
     async def go_on(self, worker: Worker, end: ReplayEnd) -> None:
         """Give the answers that are known, and list the calls that the script makes then."""
@@ -211,6 +225,9 @@ class _Ahead:
                 "(workbench reconcile)"
             )
             return
+        if self._stops:
+            self.groups["new"].clear()
+            return
         turn = end.next_turn
         try:
             for _ in range(limits.ROUNDS):
@@ -218,6 +235,8 @@ class _Ahead:
                     self._read(turn)
                     if turn.end is not None:
                         return
+                if not self._ready:
+                    self._ready, self._ended = self._ended, []
                 if not self._ready:
                     return
                 bodies = pack_results([item.result() for item in self._ready], limits.FRAME_BYTES)

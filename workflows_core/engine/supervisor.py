@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -26,12 +26,17 @@ from ..worker.process import EndFrame, Turn, Worker, WorkerDeath, WorkerDied
 from .budget import Deadline, resumed, seconds_left, suspended
 from .calls import Fault
 from .children import Child, Slots
+from .observing import open_children
 from .open_calls import Held, OpenCalls
 from .taking_up import read_journal, take_up
 from .waits import WaitCall, answer, expired_cause, rejected_cause, released
 from .writer import RunWriter
 
 logger = logging.getLogger(__name__)
+
+
+#: The cause of a run that is recoverable because its worker died.
+WORKER_DIED: Final = "worker_died"
 
 
 class StopKind(StrEnum):
@@ -52,7 +57,10 @@ class _Stopped(Exception):
 
 
 class Supervisor:
-    """Owns one run. ``journal`` is given for a run that goes on after a recovery."""
+    """Owns one run. ``journal`` is given for a run that goes on after a recovery.
+
+    ``worker_died`` says that its worker had died before that recovery.
+    """
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class Supervisor:
         runs: AgentRuns,
         slots: Slots,
         journal: tuple[Sequence[Frame], Sequence[Mark]] | None = None,
+        worker_died: bool = False,
     ) -> None:
         self.runs = runs
         self._writer = writer
@@ -70,6 +79,7 @@ class Supervisor:
         self._args = args
         self._recovered = journal
         self._replaying = journal is not None
+        self._died_before = worker_died
         self._calls = OpenCalls(writer, runs, slots, self._poke)
         self._worker: Worker | None = None
         self._stop: StopKind | None = None
@@ -333,7 +343,7 @@ class Supervisor:
         self, cause: Cause, body: bytes | None = None, position: tuple[int, int] | None = None
     ) -> None:
         await self._close_worker()
-        notes, uncertain = await self._calls.stop()
+        notes, uncertain = await self._stop_children()
         if uncertain:
             self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, cause), notes)
         else:
@@ -341,10 +351,16 @@ class Supervisor:
                 Event.FAIL, cause, notes=notes, body=body, position=position, **suspended(self.record)
             )
 
+    async def _stop_children(self) -> tuple[dict[str, ChildNote], list[Child]]:
+        """Interrupt and observe every child that may run, those of the journal too that no replay has reached."""
+        if self._recovered is not None and self._replaying:
+            self._calls.adopt(open_children(self.record, self._writer.store, *self._recovered))
+        return await self._calls.stop()
+
     async def _hold(self, held: Held) -> None:
         """A child asks a human or its outcome is uncertain: siblings are interrupted, results are kept."""
         await self._close_worker()
-        notes, uncertain = await self._calls.stop()
+        notes, uncertain = await self._stop_children()
         if uncertain:
             self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, None), notes)
             return
@@ -373,7 +389,7 @@ class Supervisor:
             self._finish(Event.WAIT_EXPIRED, expired_cause(wait), notes)
         else:
             await self._close_worker()
-            notes, uncertain = await self._calls.stop()
+            notes, uncertain = await self._stop_children()
             cause = Cause("cancelled", "a cancel was asked for; what Agents did is not undone")
             if uncertain:
                 self._finish(Event.UNCERTAIN, uncertain_cause(uncertain, cause), notes)
@@ -382,11 +398,11 @@ class Supervisor:
 
     async def _worker_died(self, death: WorkerDied) -> None:
         limit = (WorkerDeath.CPU_LIMIT, WorkerDeath.TURN_LIMIT, WorkerDeath.PROTOCOL)
-        if death.reason in limit or self._replaying:
+        if death.reason in limit or (self._replaying and self._died_before):
             # A worker that dies again in the replay of what it died of before will always die there.
             await self._fail(Cause(death.reason.value, death.message))
         else:
-            await self._leave(Cause("worker_died", f"{death.message} The run can be recovered"))
+            await self._leave(Cause(WORKER_DIED, f"{death.message} The run can be recovered"))
 
     async def _leave(self, cause: Cause) -> None:
         """Leave the run to a later owner: children go on or not without us; what is known is committed."""

@@ -59,8 +59,9 @@ def read_journal(reader: CallReader, frames: Sequence[Frame]) -> dict[int, Asked
             for result in jsontext.parse(frame.body, f"frame {frame.number}")["results"]:
                 call = calls.get(result["id"], {})
                 kind = _KINDS.get(call.get("op", ""))
-                if result["ok"] and kind is not None:
-                    reader.answered(call["step_id"], kind, result["value"])
+                value = result.get("value")
+                if result["ok"] and kind is not None and isinstance(value, Mapping):
+                    reader.answered(call["step_id"], kind, value)
     return asked
 
 

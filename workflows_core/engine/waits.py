@@ -10,7 +10,7 @@ import msgspec
 from extension_api.agent_runs import AgentRuns, SessionView
 
 from ..errors import Conflict, NotPermitted, UsageError
-from ..model import Cause, Decision, Event, RunRecord, RunState, StepKind, Wait, now
+from ..model import WAIT_EXPIRED, Cause, Decision, Event, RunRecord, RunState, StepKind, Wait, now
 from .children import Outcome, OutcomeKind
 
 REASON_LENGTH = 2_000
@@ -152,7 +152,7 @@ def rejected_cause(decision: Decision, position: tuple[int, int] | None) -> Caus
 
 
 def expired_cause(wait: Wait) -> Cause:
-    return Cause("wait_expired", f"nobody answered {wait.step_id} in time; nothing was approved")
+    return Cause(WAIT_EXPIRED, f"nobody answered {wait.step_id} in time; nothing was approved")
 
 
 def released(state: RunState) -> Event:

@@ -168,12 +168,16 @@ def write(bundle: Bundle) -> bytes:
 
 
 def _frame_line(frame: Frame) -> bytes:
+    try:
+        body = frame.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BundleRefused(f"frame {frame.number} is not UTF-8 text, so no bundle can hold it") from None
     line = {
         "number": frame.number,
         "kind": frame.kind.value,
         "at": frame.at,
         "hash": frame.hash.hex(),
-        "body": frame.body.decode("utf-8"),
+        "body": body,
         "side": msgspec.Raw(encode_side(frame.side)),
     }
     return _LINES.encode(line) + b"\n"

@@ -107,6 +107,10 @@ class Debugger(Session):
         at_frame = self.at.kind not in ("statement", "breakpoint")
         return await self.go_to_frame(max(self.at.frame - 1 if at_frame else self.at.frame, 0))
 
+    async def go_to_end(self) -> Moment:
+        """Stand where the script ends, or where it waits for what a cut journal does not hold."""
+        return await self._arrive(await self._run())
+
     # -- positions by statement
 
     async def go_to_statement(self, count: int) -> Moment:
@@ -178,7 +182,31 @@ class Debugger(Session):
             if death.reason in _LIMITS:
                 return dict.fromkeys(expressions, _unseen("Limit", f"it did not end here. {death.message}"))
             return dict.fromkeys(expressions, _unseen("WorkerDied", death.message))
+        if self._code is None:
+            found = [_BY_FRAMES if _is_unknown_name(value) else value for value in found]
         return dict(zip(expressions, found, strict=True))
+
+    async def watches(self, expressions: Sequence[str]) -> dict[str, Any]:
+        """``watch``, each expression as if it were the only one: what one changes does not show in another.
+
+        Members are looked at together even where they might be getters, unless looking has run the script's code.
+        """
+        here = self.at
+        still = [each for each in expressions if is_pure(each, self.script)]
+        paths = [each for each in expressions if is_pure(each)]
+        await self.afresh()
+        found = await self.watch(paths) if paths else {}
+        if len(paths) > len(still) and (
+            self._worker is None or self._worker.ran or self._code is None or "bind" in self.script
+        ):
+            await self.afresh()
+            found = await self.watch(still) if still else {}
+        for each in expressions:
+            if each not in found:
+                await self.afresh()
+                found |= await self.watch([each])
+        self.at = here
+        return {each: found[each] for each in expressions}
 
     async def afresh(self) -> Moment:
         """The same place, without what expressions may have changed there."""
@@ -203,14 +231,20 @@ class Debugger(Session):
             found.append((number, (await self.watch([expression]))[expression]))
             if self.at.diverged is not None or self.at.limit is not None:
                 break
-        await self._go_back_to(here)
+        await self.go_back_to(here)
         return found
 
     async def _return(self) -> None:
-        await self._go_back_to(self.at)
+        await self.go_back_to(self.at)
 
-    async def _go_back_to(self, moment: Moment) -> None:
-        if moment.kind in ("statement", "breakpoint") and moment.statement:
+    async def go_back_to(self, moment: Moment) -> None:
+        """Stand where ``moment`` was made, by this debugger or by another one of the same run."""
+        cut = self.frames[-1].kind is not FrameKind.END
+        if moment.limit is not None:
+            await self._arrive(await self._run(), moment.frame)
+        elif moment.kind == "end" and moment.diverged is None and cut:
+            await self.go_to_end()
+        elif moment.kind in ("statement", "breakpoint") and moment.statement:
             await self.go_to_statement(moment.statement)
         else:
             await self.go_to_frame(moment.frame)
@@ -321,29 +355,15 @@ class Debugger(Session):
 
     def _frame_of(self, stop: Stop) -> int:
         """The latest frame that has been emitted or delivered where the script stands."""
-        started = self._turns + (1 if stop.stop in ("statement", "breakpoint", "call") else 0)
-        latest = 0
-        for number, entry in enumerate(self._table.entries):
-            made = entry.kind is FrameKind.REQUEST and entry.call < stop.queued
-            delivered = entry.kind is FrameKind.RESPONSE and started > entry.turns
-            if made or delivered:
-                latest = number
         if stop.stop == "end" and self.frames[-1].kind is FrameKind.END:
-            latest = len(self.frames) - 1
-        return latest
+            return len(self.frames) - 1
+        inside = stop.stop in ("statement", "breakpoint", "call")
+        return self._table.latest(stop.queued, self._turns + inside)
 
     def _pending(self, stop: Stop) -> tuple[Pending, ...]:
         """Calls that were made and not answered yet where the script stands."""
         inside = stop.stop in ("statement", "breakpoint", "call") or stop.stop.startswith("limit: ")
-        started = self._turns + (1 if inside else 0)
-        found = []
-        for index, (call, place) in enumerate(zip(self._table.calls, self._table.places, strict=True)):
-            if index >= stop.queued or "id" not in call:
-                continue
-            if self._table.answered.get(call["id"], 1 << 60) >= started:
-                line, column = place if place is not None else (None, None)
-                found.append(Pending(call["id"], str(call.get("step_id", call["op"])), line, column))
-        return tuple(found)
+        return self._table.pending(stop.queued, self._turns + inside)
 
 
 async def explain(
@@ -374,6 +394,14 @@ async def explain(
 
 def _unseen(name: str, message: str) -> dict[str, str]:
     return {"$type": "error", "name": name, "message": message}
+
+
+#: What a name of the script comes to where stepping is by frames.
+_BY_FRAMES: Final = _unseen("ReferenceError", "no variable is in sight: stepping is by frames")
+
+
+def _is_unknown_name(value: Any) -> bool:
+    return isinstance(value, dict) and (value.get("$type"), value.get("name")) == ("error", "ReferenceError")
 
 
 def locals_document(moment: Moment) -> dict[str, Any]:

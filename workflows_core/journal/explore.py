@@ -81,8 +81,8 @@ async def explore_orders(
             baseline = driven
             continue
         case = _compare(baseline, driven)
-        if case is not None:
-            changed.append(case)
+        if case is not None and case.order not in {other.order for other in changed}:
+            changed.append(case)  # orders of calls that it does not ask then are one
     return Orders(exist, ran, tuple(_groups(calls)), tuple(changed), unanswered)
 
 

@@ -93,3 +93,22 @@ class Table:
                 if not body.get("more"):
                     turns += 1
             self.entries.append(entry)
+
+    def latest(self, queued: int, started: int) -> int:
+        """The latest frame that is emitted or delivered when ``queued`` calls were made and ``started`` turns begun."""
+        latest = 0
+        for number, entry in enumerate(self.entries):
+            made = entry.kind is FrameKind.REQUEST and entry.call < queued
+            delivered = entry.kind is FrameKind.RESPONSE and started > entry.turns
+            if made or delivered:
+                latest = number
+        return latest
+
+    def pending(self, queued: int, started: int) -> tuple[Pending, ...]:
+        """The calls that were made then and not answered yet."""
+        found = []
+        for call, place in zip(self.calls[:queued], self.places[:queued], strict=True):
+            if "id" in call and self.answered.get(call["id"], 1 << 60) >= started:
+                line, column = place if place is not None else (None, None)
+                found.append(Pending(call["id"], str(call.get("step_id", call["op"])), line, column))
+        return tuple(found)

@@ -7,13 +7,14 @@ many times its size once parsed, within memory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from .. import jsontext
-from ..limits import JOURNAL_BYTES, Limits
+from ..limits import JOURNAL_BYTES, SETTABLE, recorded_limits
 from ..model import Attestation, Decision, RunRecord, RunState
 from .archive import Archive, BundleRefused
 from .bundle import Bundle, CaptureInfo
@@ -24,6 +25,8 @@ T = TypeVar("T")
 _FRAMES: Final = 40_000
 _SIDES_BYTES: Final = 4 * 1024 * 1024
 _BRACKETS: Final = 200_000
+#: Wider than the ids that are made here; nothing in it means anything to a shell, a path, YAML or Python.
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 _LATEST: Final = 253_402_300_799_000_000  # the last microsecond of the year 9999
 
 
@@ -164,15 +167,19 @@ def read_record(raw: Mapping[str, Any], notes: list[str]) -> RunRecord:
         }
     given = fields.get("limits")
     if isinstance(given, dict):
-        known = {field.name for field in msgspec.structs.fields(Limits)}
-        unknown = sorted(str(key) for key in given if key not in known)
-        if unknown:
-            notes.append(f"The run had limits that this version does not know: {', '.join(unknown[:5])}.")
-        fields["limits"] = {key: value for key, value in given.items() if key in known}
+        if any(type(given[key]) is not int for key in given.keys() & SETTABLE.keys()):
+            raise BundleRefused("the record cannot be understood: a limit is not a whole number")
+        fields["limits"], left = recorded_limits(given)
+        if left:
+            names = ", ".join(key[:40] for key in left[:5])
+            notes.append(f"The run had limits that this version does not take over: {names}.")
     for key in ("created_at", "since", "last_progress"):
         if not _is_time(fields.get(key)):
             raise BundleRefused(f"the record cannot be understood: {key} is not a time")
     record = convert(fields, RunRecord, "the record", notes)
+    for run_id in (record.run_id, record.parent_run_id):
+        if run_id is not None and _RUN_ID.fullmatch(run_id) is None:
+            raise BundleRefused(f"the record cannot be understood: {run_id[:40]!r} is not the id of a run")
     if record.waiting is not None and not _is_time(record.waiting.expires_at or 0):
         raise BundleRefused("the record cannot be understood: its wait has no time")
     return record

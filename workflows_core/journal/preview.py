@@ -6,12 +6,14 @@ known to outlive a crash count as observed; one that was being admitted, or ran 
 
 from __future__ import annotations
 
-from ..engine.calls import CallReader
+from collections.abc import Collection
+
+from ..engine.calls import CallReader, Fault
 from ..engine.children import Outcome
 from ..engine.recovery import Preview, StepAt
 from ..engine.taking_up import read_journal
 from ..model import RunState, StepKind, StepStatus, StepView, now
-from ..worker.process import runtime_signature
+from ..worker.process import WorkerDied, runtime_signature
 from .bundle import Bundle
 from .replay import ReplayEnd
 from .verify import replay_end, verify_bundle
@@ -22,9 +24,11 @@ _OUTLIVES = ("stub", "recorded")
 async def preview_bundle(bundle: Bundle) -> Preview:
     """A preview of recovering the run in ``bundle``, by a dry replay where it can be executed."""
     record = bundle.record
+    if record.state.final:
+        return Preview(compatible=False, reasons=(_not_recoverable(record.state),))
     reasons: list[str] = []
     if record.state is not RunState.RECOVERABLE:
-        reasons.append(f"the run is {record.state.value.replace('_', ' ')}, not recoverable")
+        reasons.append(_not_recoverable(record.state))
     if record.cancel_requested_at is not None:
         reasons.append("a cancel is recorded, so only cancel can finish this run")
     if record.runtime_signature != runtime_signature():
@@ -46,17 +50,36 @@ async def preview_bundle(bundle: Bundle) -> Preview:
         where = f" at frame {verdict.divergence.frame}" if verdict.divergence is not None else ""
         reasons.append(f"its replay is {verdict.verdict}{where}, so recovery would fail")
         return Preview(compatible=False, reasons=tuple(reasons))
-    if blocked:
-        return _sorted(bundle, end, False, reasons)
-    reasons.append("unknown here: the configuration and the permissions of the workspace that ran it")
-    return _sorted(bundle, end, None, reasons)
+    try:
+        refused = _refused(bundle) if end is not None else frozenset()
+    except (Fault, WorkerDied) as error:
+        reasons.append(f"recovery would fail, since the run could not have made its calls: {error}")
+        return Preview(compatible=False, reasons=tuple(reasons))
+    if not blocked:
+        reasons.append("unknown here: the configuration and the permissions of the workspace that ran it")
+    return _sorted(bundle, end, refused, False if blocked else None, reasons)
 
 
-def _sorted(bundle: Bundle, end: ReplayEnd | None, compatible: bool | None, reasons: list[str]) -> Preview:
+def _not_recoverable(state: RunState) -> str:
+    return f"the run is {state.value.replace('_', ' ')}, not recoverable"
+
+
+def _sorted(
+    bundle: Bundle,
+    end: ReplayEnd | None,
+    refused: Collection[str],
+    compatible: bool | None,
+    reasons: list[str],
+) -> Preview:
     groups: dict[str, list[StepAt]] = {"reused": [], "observed": [], "uncertain": [], "new": []}
-    refused = _refused(bundle) if end is not None else frozenset()
+    decided = {(item.step_id, item.attempt) for item in bundle.decisions}
     for step in bundle.view().steps:
-        group = None if step.step_id in refused and step.response_frame is None else _group(step)
+        group = None
+        if step.kind in (StepKind.PAUSE, StepKind.CHECKPOINT):
+            answered = step.response_frame is not None or (step.step_id, step.attempt) in decided
+            group = "reused" if answered else None
+        elif step.step_id not in refused or step.response_frame is not None:
+            group = _group(step)
         if group is not None:
             groups[group].append(StepAt(step.step_id, step.line, step.column))
             if group == "uncertain":
@@ -81,9 +104,8 @@ def _refused(bundle: Bundle) -> frozenset[str]:
     )
 
 
-def _group(step: StepView) -> str | None:
-    if step.kind in (StepKind.PAUSE, StepKind.CHECKPOINT):
-        return None
+def _group(step: StepView) -> str:
+    """Where an Agent call or a capture belongs."""
     if step.response_frame is not None or step.undelivered is not None:
         return "reused"
     if step.kind is StepKind.CAPTURE or step.status is StepStatus.QUEUED:

@@ -30,7 +30,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 _CODE: Final = re.compile(r"[a-z][a-z_]{0,39}")
 #: Keys of our own formats, which are in no script.
 _OWN_KEYS: Final = frozenset(
-    """artifactVersion mediaType output runId status threadId sha256 size data next_offset length offset version
+    """artifactVersion artifact_version mediaType output runId status threadId sha256 size data next_offset length offset version
     name code message artifacts task""".split()  # noqa: SIM905 - a table of names reads better as text
 )
 #: Kinds of captured files that say nothing of what is in them.

@@ -168,9 +168,12 @@ class Replayer:
                 if frame.kind is FrameKind.END and limit_code(frame.body) is not None:
                     self._limited = True
                     return None
-                self._diverge(frame, request)
+                self._diverge(frame, turn, index)
             if frame.body != request.body:
-                self._diverge(frame, request)
+                if self._cut_by_limit(frame, turn, index):
+                    self._limited = True
+                    return None
+                self._diverge(frame, turn, index)
             for call in request.calls:
                 self._calls += 1
                 if "id" in call:
@@ -192,7 +195,7 @@ class Replayer:
         self.position += 1
         surplus = self._next()
         if surplus is not None:
-            self._diverge(surplus, None)
+            self._diverge(surplus)
         return None
 
     def batch(self) -> list[bytes] | None:
@@ -206,11 +209,11 @@ class Replayer:
             if frame.kind is FrameKind.END and self._engine_end(frame) and not bodies:
                 return None
             if frame.kind is not FrameKind.RESPONSE:
-                self._diverge(frame, None)
+                self._diverge(frame)
             body = _RESPONSE.decode(frame.body)
             for result in body.results:
                 if result.id not in self._open or result.id in answered:
-                    self._diverge(frame, None)
+                    self._diverge(frame)
                 answered.append(result.id)
             bodies.append(frame.body)
             self.position += 1
@@ -232,19 +235,41 @@ class Replayer:
         recorded = limit_code(frame.body) if frame.kind is FrameKind.END else None
         return recorded != limit_code(turn.end.body)
 
+    def _cut_by_limit(self, frame: Frame, turn: Turn, index: int) -> bool:
+        """Whether one side asks what the other one asks in this frame, and less, because a bound ended it there."""
+        recorded = jsontext.parse(frame.body, f"frame {frame.number}")["calls"]
+        now = list(turn.requests[index].calls)
+        if len(now) < len(recorded):
+            ended = turn.end if index + 1 == len(turn.requests) else None
+            limited = ended is not None and limit_code(ended.body) is not None
+        else:
+            following = self.frames[self.position + 1 : self.position + 2]
+            limited = any(
+                each.kind is FrameKind.END and limit_code(each.body) is not None for each in following
+            )
+        most = min(len(now), len(recorded))
+        return limited and now[:most] == recorded[:most]
+
     def _end(self, ending: Ending, turn: Turn | None) -> ReplayEnd:
         return ReplayEnd(ending, len(self.frames), turn, tuple(self._open.values()), self.position - 1)
 
-    def _diverge(self, frame: Frame | None, request: RequestFrame | None) -> NoReturn:
-        now = None if request is None else jsontext.parse(request.body, "a request")
+    def _diverge(self, frame: Frame, turn: Turn | None = None, at: int = 0) -> NoReturn:
+        """``frame`` differs from request number ``at`` of ``turn``; without a turn the script asks nothing here."""
+        if turn is None:
+            raise Diverged(self._divergence(frame, None, None))
+        request = turn.requests[at]
+        now = jsontext.parse(request.body, "a request")
         index = _first_difference(frame, request)
-        position = None
-        if request is not None:
-            places = request.positions[index:] or request.positions
-            position = next((place for place in places if place is not None), None)
-        # Where no call is made, none of the script's calls is the one that differs.
-        call = None if request is None else self._calls + index
-        raise Diverged(self._divergence(frame, now, position, call))
+        places = [place for each in turn.requests[at:] for place in each.positions]
+        position = next((place for place in places[index:] if place is not None), None)
+        if index < len(places):
+            raise Diverged(self._divergence(frame, now, position, self._calls + index))
+        # All that it asks is as recorded, and then it ends or waits: none of its calls is the one that differs.
+        if turn.end is not None:
+            position = turn.end.position
+        elif not self.edited:
+            position = next((place for place in frame.side.positions[index:] if place is not None), None)
+        raise Diverged(self._divergence(frame, now, position))
 
     def _divergence(
         self, frame: Frame | None, now: Any, position: tuple[int, int] | None, call: int | None = None
@@ -279,15 +304,18 @@ def _same_limit(frame: Frame, turn: Turn) -> bool:
     return recorded is not None and recorded == limit_code(turn.end.body)
 
 
-def _first_difference(frame: Frame | None, request: RequestFrame | None) -> int:
-    """The index of the first call in which a recorded request frame and the one of now differ."""
-    if frame is None or request is None or frame.kind is not FrameKind.REQUEST:
+def _first_difference(frame: Frame, request: RequestFrame) -> int:
+    """The index of the first call in which a recorded request frame and the one of now differ.
+
+    It is the number of calls now where all of them are as recorded.
+    """
+    if frame.kind is not FrameKind.REQUEST:
         return 0
     recorded = jsontext.parse(frame.body, f"frame {frame.number}").get("calls", [])
     for index, call in enumerate(request.calls):
         if index >= len(recorded) or recorded[index] != call:
             return index
-    return max(len(request.calls) - 1, 0)
+    return len(request.calls)
 
 
 def expanded(bodies: Sequence[bytes], expand: Expand | None) -> list[bytes]:

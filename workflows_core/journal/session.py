@@ -17,9 +17,7 @@ from .moments import Table
 from .replay import Diverged, Divergence, Expand, Replayer, expected_requests, response_batches
 from .verify import Start
 
-#: How the statement is looked for at which a limit is reached: one by one, then in strides, up to a bound.
-_ONE_BY_ONE: Final = 2_000
-_STRIDE: Final = 1_000
+#: How many statements are looked at for the one at which a limit is reached.
 _SEARCHED: Final = 20_000
 
 
@@ -184,25 +182,23 @@ class Session:
     async def _find_limit(self, message: str) -> None:
         """Find the statement at which a script reaches a limit of its worker, so that one can look from there.
 
-        The first statements after the last turn that ended are gone through one by one, further ones in strides: in
-        a loop that never ends any of its statements is the place. Each go has CPU time of its own.
+        The worker tells of each statement after the last turn that ended, so that the latest is known when it is
+        killed. Of a loop that never ends any statement is the place.
         """
         if self._code is None:
             return
         await self._renew()
         assert self._worker is not None
-        count = begun = 0
+        worker, count = self._worker, 0
         try:
-            stop = await self._worker.go(turns=self._ended_turns)
-            count = begun = stop.statements
-            while count < begun + _SEARCHED:
-                stride = 1 if count < begun + _ONE_BY_ONE else _STRIDE
-                stop = await self._worker.go(statement=count + stride)
-                if stop.stop != "statement":
-                    return  # this time it came further
-                count = stop.statements
+            stop = await worker.go(turns=self._ended_turns)
+            count = stop.statements
+            stop = await worker.go(statement=count + _SEARCHED, trace=True)
+            if stop.stop != "statement":
+                return  # this time it came further
+            count = stop.statements
         except WorkerDied:
-            pass
+            count = max(count, worker.began)
         finally:
             self._dirty = True
         if count:

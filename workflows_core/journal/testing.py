@@ -119,9 +119,10 @@ def _answer(
             step, stub.get("step", "*")
         ):
             if "fail" in stub:
-                error = {"code": "agent_failed", "message": stub["fail"], "name": "AgentError"}
+                error = {"code": "agent_failed", "name": "AgentError"}
                 if known is not None and not known["ok"]:
-                    error = {**known["error"], "message": stub["fail"]}
+                    error = known["error"]
+                error = {**error, "code": stub.get("code", error["code"]), "message": stub["fail"]}
                 return {"error": error, "id": call["id"], "ok": False}
             value = {**known["value"]} if known is not None and known["ok"] else _value(step)
             return {"id": call["id"], "ok": True, "value": {**value, "output": stub["reply"]}}

@@ -14,7 +14,7 @@ import msgspec
 
 from .. import jsontext
 from ..errors import NotFound, ScriptRefused, UsageError
-from ..limits import FRAME_BYTES, SETTABLE, Limits
+from ..limits import FRAME_BYTES, SETTABLE, Limits, recorded_limits
 from ..script.source import script_hash
 from ..worker.ahead import ReplayWorker
 from ..worker.process import Worker, WorkerDeath, WorkerDied, runtime_signature
@@ -99,20 +99,14 @@ def _limits(given: Mapping[str, Any]) -> tuple[Limits, tuple[str, ...]]:
 
     The rest keep their defaults. Raises JournalBroken for a limit that is not a whole number.
     """
-    known: dict[str, int] = {}
-    left: list[str] = []
-    fields = {field.name for field in msgspec.structs.fields(Limits)}
     for key, value in given.items():
-        if key in fields and type(value) is not int:
+        if key in SETTABLE and type(value) is not int:
             raise JournalBroken(0, f"frame 0 is not a start frame: its limit {key} is not a whole number")
-        if key in SETTABLE and 0 < value <= SETTABLE[key].ceiling:
-            known[key] = value
-        elif key in SETTABLE or key not in fields:
-            left.append(key)
+    limits, left = recorded_limits(given)
     if not left:
-        return Limits(**known), ()
-    names = ", ".join(key[:40] for key in sorted(left)[:5])
-    return Limits(**known), (f"Frame 0 has limits that this version does not take over: {names}.",)
+        return limits, ()
+    names = ", ".join(key[:40] for key in left[:5])
+    return limits, (f"Frame 0 has limits that this version does not take over: {names}.",)
 
 
 def check_journal(frames: Sequence[Frame]) -> None:

@@ -14,12 +14,12 @@ import msgspec
 
 from .. import jsontext
 from ..model import (
+    WAIT_EXPIRED,
     Cause,
     Decision,
     FrameView,
     LogLine,
     RunRecord,
-    RunState,
     RunSummary,
     RunView,
     StepKind,
@@ -163,6 +163,7 @@ class RunReducer:
                     step,
                     status=StepStatus.QUEUED,
                     child_run_id=None,
+                    badge=None,
                     started_at=None,
                     finished_at=None,
                     error=None,
@@ -185,7 +186,7 @@ class RunReducer:
     def view(self, record: RunRecord, receipts: Sequence[Decision] = ()) -> RunView:
         """The view of ``record`` with the journal fed so far, and the receipts of its decisions."""
         owned = record.state.owned
-        steps = tuple(step if owned else _settled(step, record.state) for step in self._steps.values())
+        steps = tuple(step if owned else _settled(step, record) for step in self._steps.values())
         fields = _summary_fields(record, self._last_at)
         if self.damage is not None and (record.cause is None or not record.state.final):
             fields["cause"] = damaged_cause(self.damage)
@@ -300,8 +301,17 @@ def _noted(step: StepView, note: ChildNote) -> StepView:
     return msgspec.structs.replace(step, **changes)
 
 
-def _settled(step: StepView, state: RunState) -> StepView:
+def _settled(step: StepView, record: RunRecord) -> StepView:
     """How an unfinished step reads once nobody works on the run any more."""
+    wait, state = record.waiting, record.state
+    if (
+        step.status is StepStatus.WAITING
+        and wait is not None
+        and (step.step_id, step.attempt) == (wait.step_id, wait.attempt)
+        and record.cause is not None
+        and record.cause.code == WAIT_EXPIRED
+    ):
+        return msgspec.structs.replace(step, status=StepStatus.EXPIRED)
     if step.status is StepStatus.RUNNING and step.child_run_id is None and step.kind is StepKind.AGENT:
         return msgspec.structs.replace(step, status=StepStatus.UNCERTAIN)
     if step.status in (StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING) and state.final:

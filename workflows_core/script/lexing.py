@@ -9,11 +9,15 @@ behind an operand. ``blanked`` gives it a copy of the same length in UTF-8 witho
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
 
 _LINE_END = "\n\r\u2028\u2029"
+_LONE_RETURN = re.compile("\r(?!\n)")
+_SEPARATOR = re.compile("[\u2028\u2029]")
 _LINE_COMMENT = re.compile(rf"[^{_LINE_END}]*")
 _TOKEN = re.compile(
     r"[ \t]*(?:(?P<newline>[\n\r\u2028\u2029])|(?P<space>(?:\s|\ufeff))|(?P<comment>//|/\*|<!--)"
@@ -58,7 +62,9 @@ class Scan(msgspec.Struct):
     ``closer`` is a closing bracket that closes nothing inside the script: it would close the function around
     it. ``mismatch`` is a closing bracket of the wrong kind; the scan ends there. ``unclosed`` is the innermost
     bracket still open at the end. ``unterminated`` is the start of a comment or template that never ends.
-    ``certain`` is False where a slash after ``}`` leaves open whether it divides or begins a regular expression.
+    ``slashes`` are those after a ``}``, of which tokens alone do not say whether they divide or begin a regular
+    expression; without any the scan is ``certain``. ``separators`` are the U+2028 and U+2029 that the engine counts
+    as line ends: between tokens, but not at the end of a comment.
     """
 
     comments: list[tuple[int, int]] = msgspec.field(default_factory=list)
@@ -68,12 +74,39 @@ class Scan(msgspec.Struct):
     unclosed: int | None = None
     unterminated: int | None = None
     unterminated_kind: str = ""
-    certain: bool = True
+    slashes: list[int] = msgspec.field(default_factory=list)
+    separators: list[int] = msgspec.field(default_factory=list)
+
+    @property
+    def certain(self) -> bool:
+        return not self.slashes
 
 
-def scan(script: str) -> Scan:
-    """Scan ``script`` once; linear in its length, and total: any text is admitted."""
-    return _Scanner(script).run()
+def scan(script: str, regexes: Collection[int] | None = None) -> Scan:
+    """Scan ``script`` once; linear in its length, and total: any text is admitted.
+
+    ``regexes`` are offsets of slashes that begin a regular expression: with them no other one after a ``}`` does.
+    """
+    return _Scanner(script, regexes).run()
+
+
+def line_starts(script: str) -> list[int]:
+    """Where the lines begin, in characters from 0, as the engine counts them in the places that it names.
+
+    A carriage return without a line feed ends one as well, outside block comments, and so does a separator.
+    """
+    ends = [match.end() for match in re.finditer("\n", script)]
+    returns = [match.end() for match in _LONE_RETURN.finditer(script)]
+    if returns or _SEPARATOR.search(script):
+        found = scan(script)
+        blocks = [span for span in found.comments if script.startswith("/*", span[0])]
+        starts = [start for start, _ in blocks]
+        for end in returns:
+            block = bisect_right(starts, end - 1)
+            if not block or end > blocks[block - 1][1]:
+                ends.append(end)
+        ends = sorted([*ends, *(at + 1 for at in found.separators)])
+    return [0, *ends]
 
 
 def blanked(script: str, comments: list[tuple[int, int]], joins: list[int]) -> bytes:
@@ -103,8 +136,9 @@ class _Open(msgspec.Struct):
 
 
 class _Scanner:
-    def __init__(self, script: str) -> None:
+    def __init__(self, script: str, regexes: Collection[int] | None) -> None:
         self.script = script
+        self.regexes = regexes
         self.found = Scan()
         self.stack: list[_Open] = []
         self.at = 0
@@ -128,6 +162,8 @@ class _Scanner:
                 self.fresh_line = True
                 if self.joining:
                     self.pending.append(self.at)
+                if _SEPARATOR.match(text) and not self._ends_line_comment():
+                    found.separators.append(self.at)
                 self.at += 1
                 continue
             if kind == "comment" or (text == "--" and self.fresh_line and script.startswith("-->", self.at)):
@@ -167,6 +203,10 @@ class _Scanner:
             if self.joining:
                 self.pending.extend(i for i in range(at, end) if script[i] == "\n")
         self._comment(end + 2)
+
+    def _ends_line_comment(self) -> bool:
+        start, end = self.found.comments[-1] if self.found.comments else (0, 0)
+        return end == self.at > start and not self.script.startswith("/*", start)
 
     def _comment(self, end: int) -> None:
         self.found.comments.append((self.at, end))
@@ -230,7 +270,8 @@ class _Scanner:
 
     def _slash(self) -> bool:
         if self.after_brace:
-            self.found.certain = False
+            self.found.slashes.append(self.at)
+            self.operand = self.regexes is not None and self.at not in self.regexes
         if not self.operand:
             match = _REGEX.match(self.script, self.at)
             if match is not None:

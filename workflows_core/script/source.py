@@ -1,7 +1,8 @@
 """A script as text: its hash and size, its tree, positions in it, and the proof that it is one function body.
 
-Lines and columns start at 1. A line ends at a line feed, as for the engine; columns count characters (code
-points), never bytes. tree-sitter counts bytes, so every position leaves this module through ``Source``.
+Lines and columns start at 1. A line ends at a line feed; where the engine ends one at something else, worker/turns
+counts its places anew. Columns count characters (code points), never bytes. tree-sitter counts bytes, so every
+position leaves this module through ``Source``.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ class Source:
         text = _SURROGATE.sub("\ufffd", script)
         self.data: Final = text.encode("utf-8")
         self.ascii: Final = len(self.data) == len(text)
-        self.scan: Final[Scan] = scan(text)
         self._starts = [0, *(match.end() for match in re.finditer(b"\n", self.data))]
-        comments, joins = self.scan.comments, self.scan.joins
-        if not self.scan.certain:
-            comments, joins = self._comments_of_tree(text), []
-        wrapped = PREFIX + blanked(text, comments, joins) + SUFFIX
+        found = scan(text)
+        if not found.certain:  # the tree of the text as it is knows which slashes begin an expression
+            tree = Parser(_LANGUAGE).parse(PREFIX + self.data + SUFFIX)
+            found = scan(text, self._regexes(tree))
+        self.scan: Final[Scan] = found
+        wrapped = PREFIX + blanked(text, found.comments, found.joins) + SUFFIX
         self.tree, self.awaits = _parsed(wrapped)
-        self.whole: Final = not self.tree.root_node.has_error
+        agreed = found.certain or scan(text, self._regexes(self.tree)) == found
+        self.whole: Final = agreed and not self.tree.root_node.has_error
         self.body: Final = self._only_function()
 
     def text(self, start: int, end: int) -> str:
@@ -76,20 +79,23 @@ class Source:
         text = self.data[start:end].decode("utf-8", "ignore")
         return start + len(text[: max(column - 1, 0)].encode("utf-8"))
 
-    def _comments_of_tree(self, text: str) -> list[tuple[int, int]]:
-        """Comments as tree-sitter sees them, in characters: for scripts where the scan cannot be certain."""
-        tree = Parser(_LANGUAGE).parse(PREFIX + self.data + SUFFIX)
-        spans: list[tuple[int, int]] = []
+    def _regexes(self, tree: Tree) -> frozenset[int]:
+        """Where the regular expressions of a tree begin, in characters of the script."""
+        starts: list[int] = []
         stack = [tree.root_node]
         while stack:
             node = stack.pop()
-            if node.type in ("comment", "html_comment"):
-                start, end = (max(at - len(PREFIX), 0) for at in (node.start_byte, node.end_byte))
-                before = len(self.data[:start].decode("utf-8", "ignore"))
-                spans.append((before, before + len(self.data[start:end].decode("utf-8", "ignore"))))
+            if node.type == "regex":
+                starts.append(node.start_byte - len(PREFIX))
             else:
                 stack.extend(node.children)
-        return sorted(span for span in spans if span[1] <= len(text))
+        found: list[int] = []
+        at = character = 0
+        for start in sorted(starts):
+            character += len(self.data[at:start].decode("utf-8", "ignore"))
+            at = start
+            found.append(character)
+        return frozenset(found)
 
     def _only_function(self) -> Node | None:
         root = self.tree.root_node

@@ -112,8 +112,14 @@ class WorkflowStore(Protocol):
     def latest_time(self) -> int:
         """The latest time that a run was written at, in microseconds since the epoch; 0 in an empty store."""
 
-    def delete_run(self, record: RunRecord, at: int) -> None:
-        """Delete a run with its journal on condition of its revision, leaving a tombstone."""
+    def delete_run(self, record: RunRecord, at: int, control: int | None = None) -> None:
+        """Delete a run with its journal on condition of its revision, leaving a tombstone.
+
+        ``control`` is the control row that asked for it, where another process did.
+        """
+
+    def deleted_by(self, control: int) -> list[str]:
+        """The runs that were deleted for a control row, in that order."""
 
     def tombstone(self, run_id: str) -> Tombstone | None: ...
 

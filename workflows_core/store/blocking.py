@@ -72,13 +72,13 @@ class BlockingReader:
         """What people have stated about uncertain steps of a run, in their order."""
         return self._ask(self._questions.attestations(run_id))
 
-    def definitions(self) -> list[Definition]:
-        """All saved versions, by name and newest first."""
-        return self._ask(self._questions.definitions())
+    def definitions(self, owner: str | None = None) -> list[Definition]:
+        """The saved versions of ``owner``, or of everybody, by name and newest first."""
+        return self._ask(self._questions.definitions(owner))
 
-    def definition(self, name: str, version: str) -> tuple[Definition, str]:
-        """A saved version with its script. Raises NotFound."""
-        return self._ask(self._questions.definition(name, version))
+    def definition(self, name: str, version: str, owner: str | None = None) -> tuple[Definition, str]:
+        """A saved version of ``owner``, or of anybody, with its script. Raises NotFound."""
+        return self._ask(self._questions.definition(name, version, owner))
 
     def artifact(self, run_id: str, step_id: str) -> Artifact:
         """The exact bytes of a step. Raises NotFound."""

@@ -51,20 +51,15 @@ class ProcessLock:
                     who = f"process {pid}" if pid is not None else "another process"
                     raise StoreInUse(f"{who} owns {path.parent}; it must end first", pid=pid) from None
                 time.sleep(_PAUSE_SECONDS)
-        try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        except OSError as error:
-            os.close(descriptor)
-            raise StoreFailed(
-                f"the lock file {path} cannot be written: {error.strerror}. Free some space; nothing was changed"
-            ) from None
+        # A full disk does not keep anybody from owning the store, to delete runs for one: the lock is held already.
+        with contextlib.suppress(OSError):
+            os.pwrite(descriptor, _line(os.getpid()), 0)
         return cls(path, descriptor)
 
     def release(self) -> None:
         if self._descriptor >= 0:
             with contextlib.suppress(OSError):  # The pid that stays is not read once the lock is free.
-                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, _line(None), 0)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -83,6 +78,11 @@ def owner_pid(path: Path) -> int | None:
         return None
     finally:
         os.close(descriptor)
+
+
+def _line(pid: int | None) -> bytes:
+    """The content of the file. Its width is fixed, so that its block stays its own on a full disk."""
+    return f"{'' if pid is None else pid:<10}\n".encode()
 
 
 def _read_pid(descriptor: int) -> int | None:

@@ -17,6 +17,7 @@ from ..errors import NotFound, StoreFailed, StoreTooNew
 from ..journal.view import RunReducer, summary
 from ..model import (
     RECORD_DAMAGED,
+    WAIT_EXPIRED,
     Artifact,
     Attestation,
     Cause,
@@ -26,7 +27,7 @@ from ..model import (
     RunSummary,
     RunView,
     StepKind,
-    StepStatus,
+    Wait,
     now,
 )
 from . import rows
@@ -40,7 +41,6 @@ Statement: TypeAlias = tuple[str, tuple[Any, ...]]
 Question: TypeAlias = Generator[Statement, list[Any], T]
 
 _CACHED_REDUCERS = 16
-_EXPIRED = "wait_expired"
 
 
 def read_only(path: Path) -> str:
@@ -156,7 +156,7 @@ class Questions:
         self._reducers[run_id] = cached
         while len(self._reducers) > _CACHED_REDUCERS:
             del self._reducers[next(iter(self._reducers))]
-        return _with_expiry(reducer.view(record, [rows.decision(row) for row in decisions]))
+        return reducer.view(record, [rows.decision(row) for row in decisions])
 
     def attestations(self, run_id: str) -> Question[list[Attestation]]:
         """What people have stated about uncertain steps of a run, in their order."""
@@ -166,29 +166,36 @@ class Questions:
         )
         return [rows.attestation(row) for row in found]
 
-    def definitions(self) -> Question[list[Definition]]:
-        """All saved versions, by name and newest first."""
+    def definitions(self, owner: str | None = None) -> Question[list[Definition]]:
+        """The saved versions of ``owner``, or of everybody, by name and newest first."""
         found = yield (
-            "SELECT owner, name, version, saved_at FROM definitions ORDER BY name, saved_at DESC",
-            (),
+            "SELECT owner, name, version, saved_at FROM definitions WHERE owner = ?1 OR ?1 IS NULL "
+            "ORDER BY name, saved_at DESC",
+            (owner,),
         )
         return [Definition(owner=row[0], name=row[1], version=row[2], saved_at=row[3]) for row in found]
 
-    def definition(self, name: str, version: str) -> Question[tuple[Definition, str]]:
-        """A saved version, by its hash or at least 7 characters of it, with its script. Raises NotFound."""
-        saved = yield from self.definitions()
-        known = [
-            item
+    def definition(
+        self, name: str, version: str, owner: str | None = None
+    ) -> Question[tuple[Definition, str]]:
+        """A saved version of ``owner``, or of anybody, by at least 7 characters of its hash, with its script.
+
+        Two owners may have saved the same version. Raises NotFound.
+        """
+        saved = yield from self.definitions(owner)
+        known = {
+            item.version: item
             for item in saved
             if item.name == name and len(version) >= 7 and item.version.startswith(version)
-        ]
+        }
         if len(known) != 1:
             problem = "more than one version matches" if known else "there is no saved version"
             raise NotFound(f"{problem} {name}@{version[:12]}; 'workbench library' lists them")
-        found = yield "SELECT body FROM contents WHERE hash = ?", (known[0].version,)
+        (one,) = known.values()
+        found = yield "SELECT body FROM contents WHERE hash = ?", (one.version,)
         body = found[0][0] if found else b""
-        rows.check_saved(known[0], body)
-        return known[0], str(body, "utf-8")
+        rows.check_saved(one, body)
+        return one, str(body, "utf-8")
 
     def artifact(self, run_id: str, step_id: str) -> Question[Artifact]:
         """The exact bytes of a step: of a capture its file, of anything else its output's canonical JSON.
@@ -247,34 +254,29 @@ class Questions:
                 (record.owner_incarnation,),
             )
             record = orphaned(record, found[0][0] if found else None)
-        wait = record.waiting
-        if wait is None or wait.expires_at is None or record.state is not RunState.RECOVERABLE:
-            return record
-        if wait.expires_at > now():
+        wait = overdue(record)
+        if wait is None:
             return record
         decided = yield (
             "SELECT 1 FROM decisions WHERE run_id = ? AND step_id = ? AND attempt = ?",
             (record.run_id, wait.step_id, wait.attempt),
         )
-        if decided:  # the decision was in time, and it is what the run goes on with
-            return record
-        cause = Cause(_EXPIRED, f"the wait of {wait.step_id} has expired; nothing was approved")
-        return msgspec.structs.replace(record, cause=cause)
+        # A decision was in time, and it is what the run goes on with.
+        return record if decided else expired(record, wait)
 
 
-def _with_expiry(view: RunView) -> RunView:
-    """The view with the step that a run has waited for too long as expired."""
-    wait = view.waiting
-    expired = view.cause is not None and view.cause.code == _EXPIRED and view.state is RunState.RECOVERABLE
-    if wait is None or not expired:
-        return view
-    steps = tuple(
-        msgspec.structs.replace(step, status=StepStatus.EXPIRED)
-        if (step.step_id, step.attempt) == (wait.step_id, wait.attempt)
-        else step
-        for step in view.steps
-    )
-    return msgspec.structs.replace(view, steps=steps)
+def overdue(record: RunRecord) -> Wait | None:
+    """The wait of a run without an owner that has expired, unless it was decided in time."""
+    wait = record.waiting
+    if wait is None or wait.expires_at is None or record.state is not RunState.RECOVERABLE:
+        return None
+    return wait if wait.expires_at <= now() else None
+
+
+def expired(record: RunRecord, wait: Wait) -> RunRecord:
+    """``record`` as it is shown until its next owner ends it; its view shows the step as expired."""
+    cause = Cause(WAIT_EXPIRED, f"the wait of {wait.step_id} has expired; nothing was approved")
+    return msgspec.structs.replace(record, cause=cause)
 
 
 def orphaned(record: RunRecord, pid: int | None) -> RunRecord:

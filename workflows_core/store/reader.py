@@ -20,9 +20,7 @@ from ..model import Artifact, Attestation, Definition, RunSummary, RunView, now
 from . import rows
 from .base import InboxRow
 from .opening import BUSY_MILLISECONDS, connect, failed
-from .queries import Question, Questions, Statement, orphaned, read_only, usable
-
-__all__ = ["StoreReader", "orphaned"]
+from .queries import Question, Questions, Statement, read_only, usable
 
 T = TypeVar("T")
 
@@ -119,13 +117,13 @@ class StoreReader:
         async with self._viewing:
             return await self._ask(self._questions.view(run_id))
 
-    async def definitions(self) -> list[Definition]:
-        """All saved versions, by name and newest first."""
-        return await self._ask(self._questions.definitions())
+    async def definitions(self, owner: str | None = None) -> list[Definition]:
+        """The saved versions of ``owner``, or of everybody, by name and newest first."""
+        return await self._ask(self._questions.definitions(owner))
 
-    async def definition(self, name: str, version: str) -> tuple[Definition, str]:
-        """A saved version with its script. Raises NotFound."""
-        return await self._ask(self._questions.definition(name, version))
+    async def definition(self, name: str, version: str, owner: str | None = None) -> tuple[Definition, str]:
+        """A saved version of ``owner``, or of anybody, with its script. Raises NotFound."""
+        return await self._ask(self._questions.definition(name, version, owner))
 
     async def artifact(self, run_id: str, step_id: str) -> Artifact:
         """The exact bytes of a step. Raises NotFound."""

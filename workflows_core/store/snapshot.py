@@ -28,7 +28,7 @@ from . import rows
 from .lock import lock_path, owner_pid
 from .migrations import NEWEST
 from .opening import failed
-from .reader import orphaned
+from .queries import expired, orphaned, overdue
 
 _SECONDS: Final = 10.0
 _FRAMES: Final = 40_000
@@ -47,7 +47,6 @@ class StoredRun(msgspec.Struct, frozen=True):
 
     run_id: str
     name: str
-    state: str
     created_at: int
 
 
@@ -62,9 +61,9 @@ def is_store(path: Path) -> bool:
 
 def list_stored(path: Path, *, copy: bool = True) -> list[StoredRun]:
     """The runs in a store file, newest first. Raises StoreFailed in words. ``copy`` as for ``read_stored``."""
-    with _opened(path, copy) as (connection, _):
-        found = _query(
-            connection, path, "SELECT run_id, name, state, created_at FROM runs ORDER BY created_at DESC"
+    with _opened(path, copy) as (connection, alive):
+        found = _Reader(connection, path, alive).all(
+            "SELECT run_id, name, created_at FROM runs ORDER BY created_at DESC"
         )
         return [StoredRun(*row) for row in found]
 
@@ -175,6 +174,14 @@ class _Reader:
         record = read_record({**raw, "options": _summary(options)}, self.notes)
         if record.state.owned and not self.alive:
             record = orphaned(record, self._pid(record.owner_incarnation))
+        decisions = tuple(
+            map(rows.decision, self._rows("decisions", rows.DECISION_COLUMNS, run_id, "decided_at"))
+        )
+        wait = overdue(record)
+        if wait is not None and not any(
+            (item.step_id, item.attempt) == (wait.step_id, wait.attempt) for item in decisions
+        ):
+            record = expired(record, wait)
         captures = self._captures(run_id)
         bodies = {capture.version: capture.body for capture in captures}
 
@@ -188,9 +195,7 @@ class _Reader:
             script=self._content(record.script_hash, "script").decode("utf-8", "replace"),
             frames=tuple(self._frames(run_id)),
             marks=tuple(self._marks(run_id)),
-            decisions=tuple(
-                map(rows.decision, self._rows("decisions", rows.DECISION_COLUMNS, run_id, "decided_at"))
-            ),
+            decisions=decisions,
             attestations=tuple(self._attestations(run_id)),
             captures=tuple(_info(capture) for capture in captures),
             read_capture=read_capture,
@@ -218,7 +223,7 @@ class _Reader:
     def _content(self, digest: str, what: str) -> bytes:
         found = self.all("SELECT body FROM contents WHERE hash = ?", (digest,))
         if not found:
-            raise StoreFailed(f"the {what} of the run is missing from {self.path}")
+            raise StoreFailed(f"{self.path} does not hold the {what} of the run")
         return bytes(found[0][0])
 
     def _pid(self, incarnation: str) -> int | None:

@@ -417,7 +417,7 @@ class SqliteStore:
         )
         return int(row[0])
 
-    def delete_run(self, record: RunRecord, at: int) -> None:
+    def delete_run(self, record: RunRecord, at: int, control: int | None = None) -> None:
         with space.erasing(self._connection), self._transaction("delete") as connection:
             gone = connection.execute(
                 "DELETE FROM runs WHERE run_id = ? AND revision = ? RETURNING script_hash, options_hash",
@@ -426,8 +426,9 @@ class SqliteStore:
             if gone is None:
                 raise Conflict(f"run {record.run_id} has changed in the meantime; look at it and try again")
             connection.execute(
-                "INSERT INTO tombstones VALUES (?, ?, ?, ?, ?)",
-                (record.run_id, record.owner, record.request_id, record.identity_hash, at),
+                "INSERT INTO tombstones (run_id, owner, request_id, identity_hash, deleted_at, control) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (record.run_id, record.owner, record.request_id, record.identity_hash, at, control),
             )
             connection.execute(
                 "DELETE FROM contents WHERE hash IN (?, ?) "
@@ -436,6 +437,11 @@ class SqliteStore:
                 "AND NOT EXISTS (SELECT 1 FROM definitions WHERE version = contents.hash)",
                 gone,
             )
+
+    def deleted_by(self, control: int) -> list[str]:
+        query = "SELECT run_id FROM tombstones WHERE control = ? ORDER BY deleted_at, run_id"
+        found = self._read("reading tombstones", lambda c: c.execute(query, (control,)).fetchall())
+        return [str(row[0]) for row in found]
 
     def give_back(self, *, rewrite: bool) -> bool:
         """One step of giving the bytes of what was deleted back to the file system; whether to ask again.

@@ -21,6 +21,7 @@ from .. import limits as table
 from ..errors import ScriptRefused
 from ..jsontext import encode, sha256
 from ..limits import Limits
+from ..script.lexing import line_starts
 from . import protocol
 from .protocol import pack
 
@@ -99,7 +100,7 @@ def set_up(script: str, last: bytes, limits: Limits, factor: int, program: Progr
         table.STACK_BYTES,
         # A script cannot know where its lines start, and so cannot write code that claims to be one of them.
         protocol.SCRIPT_LINES + secrets.randbelow(4096),
-        script.count("\n") + script.count("\r") + 1,
+        len(line_starts(script)),
     )
     return b"".join(
         (

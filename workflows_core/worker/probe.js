@@ -2,11 +2,14 @@
 // and looking at values. Nothing here runs code of the script, except the expressions that are asked for.
 
 let wait = null; // blocks until the parent sends a command; given an answer first
+let tell = null; // tells the parent at once how many statements have begun
+let tracing = false;
 let planned = { __proto__: null, statement: -1, call: -1, from: 0 };
 let breaks = null; // by statement: 1 where a breakpoint is
 let hits = null; // by statement: how often it began
 let capturing = true;
 let inspecting = false;
+let ran = false; // whether looking has run a statement of the script
 let statements = 0;
 let site = -1;
 let closure = null;
@@ -28,7 +31,13 @@ const { forEach: setForEach } = Set.prototype;
 const mapSize = getOwnPropertyDescriptor(Map.prototype, "size").get;
 const setSize = getOwnPropertyDescriptor(Set.prototype, "size").get;
 const regexpSource = getOwnPropertyDescriptor(RegExp.prototype, "source").get;
-const regexpFlags = getOwnPropertyDescriptor(RegExp.prototype, "flags").get;
+// The getter of `flags` asks the object for each flag, which may run code of the script; these do not.
+const flagNames = ["hasIndices", "global", "ignoreCase", "multiline", "dotAll", "unicode", "unicodeSets", "sticky"];
+const flagLetters = "dgimsuvy";
+const flagGetters = [];
+for (let i = 0; i < flagNames.length; i++) {
+  flagGetters[i] = getOwnPropertyDescriptor(RegExp.prototype, flagNames[i])?.get;
+}
 const typedLength = getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), "length").get;
 const { has: setHas, add: setAdd, delete: setDelete } = WeakSet.prototype;
 const Bytes = Uint8Array;
@@ -67,7 +76,10 @@ const proxies = new WeakSet();
 
 function probe(what) {
   if (typeof what === "number") {
-    if (inspecting) return false;
+    if (inspecting) {
+      ran = true;
+      return false;
+    }
     site = what;
     statements++;
     if (hits !== null) hits[what]++;
@@ -76,6 +88,7 @@ function probe(what) {
   closure = what;
   siteClosures[site] = what;
   siteBegan[site] = statements;
+  if (tracing) tell(statements);
   if (statements === planned.statement) {
     pauseHere("statement");
   } else if (breaks !== null && breaks[site] === 1) {
@@ -123,6 +136,7 @@ function pauseHere(stop) {
 function setPlan(command) {
   planned = { __proto__: null, statement: command.statement, call: command.call, from: command.from };
   capturing = command.capture;
+  tracing = command.trace;
   recorded = -1;
   breaks = null;
   const { stops, sites } = command;
@@ -150,6 +164,7 @@ function perform(command) {
   const from = scope.closure;
   const values = { __proto__: null, length: 0 };
   inspecting = true;
+  ran = false;
   left = command.budget;
   try {
     const { expressions } = command;
@@ -157,7 +172,7 @@ function perform(command) {
   } finally {
     inspecting = false;
   }
-  return apply(join, ["[", apply(join, values, [","]), "]"], [""]);
+  return apply(join, ['{"ran":', text(ran), ',"values":[', apply(join, values, [","]), "]}"], [""]);
 }
 
 // The statement of `sites` that began last, or -1 where none has begun.
@@ -311,7 +326,14 @@ function shownObject(v, depth, bounds, above) {
   const prototype = getPrototypeOf(v);
   if (prototype !== null && prototype !== objectPrototype && !hasOwn(v, "source")) {
     const source = brand(regexpSource, v);
-    if (source !== undefined) return spend('{"$type":"regexp","value":' + shownText(source, 400) + "}");
+    if (source !== undefined) {
+      let flags = "";
+      for (let i = 0; i < flagGetters.length; i++) {
+        if (brand(flagGetters[i], v) === true) flags += flagLetters[i];
+      }
+      const more = flags === "" ? "" : ',"flags":' + quote(flags);
+      return spend('{"$type":"regexp","value":' + shownText(source, 400) + more + "}");
+    }
   }
   return shownRecord(v, prototype, depth, bounds, above);
 }
@@ -349,18 +371,20 @@ function shownRecord(v, prototype, depth, bounds, above) {
   const keys = ownKeys(v);
   const items = { __proto__: null, length: 0 };
   let count = 0;
+  let typed = false; // whether it would read as something else: "$type" is what the rest is told by
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i];
     if (typeof key !== "string") continue;
     const found = getOwnPropertyDescriptor(v, key);
     if (found === undefined || !found.enumerable) continue;
     count++;
+    if (key === "$type") typed = true;
     if (items.length >= bounds.keys || left <= 0) continue;
     const name = spend(quote(apply(toWellFormed, key, [])));
     items[items.length++] = name + ":" + shownProperty(found, depth, bounds, above);
   }
   const plain = "{" + apply(join, items, [","]) + "}";
-  if (count === items.length && (prototype === objectPrototype || prototype === null)) return plain;
+  if (count === items.length && !typed && (prototype === objectPrototype || prototype === null)) return plain;
   const maker = prototype !== null && isObject(prototype) && !apply(setHas, proxies, [prototype])
     ? getOwnPropertyDescriptor(prototype, "constructor") : undefined;
   const name = maker !== undefined && typeof maker.value === "function" ? ownText(maker.value, "name") : "";
@@ -373,6 +397,8 @@ function shownRecord(v, prototype, depth, bounds, above) {
 entries.probes = () => {
   wait = realm.__wait;
   delete realm.__wait;
+  tell = realm.__tell;
+  delete realm.__tell;
 };
 // A script without probes is compiled as ever. The wrapper binds `eval` itself, so that a probe's is a direct one.
 entries.compileProbed = (source, linesBefore, lineCount, name) => {

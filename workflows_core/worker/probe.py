@@ -25,7 +25,7 @@ PROBING: Final = Program((*CHILD_PARTS, "ahead_child.py", "probe_child.py"), (*P
 #: How much laxer this worker is held: probes cost a busy loop most of its time.
 PROBE_FACTOR = 4
 _ANSWER_PARTS = 100
-_PROBE, _COMMAND, _ANSWER_PART, _ANSWER = 79, 75, 110, 78  # as in probe_child.py
+_PROBE, _COMMAND, _ANSWER_PART, _ANSWER, _BEGAN = 79, 75, 110, 78, 116  # as in probe_child.py
 
 
 class Bounds(msgspec.Struct, frozen=True):
@@ -91,6 +91,9 @@ class ProbedWorker(ReplayWorker):
         super().__init__(script)
         self._sites = 0
         self._parts: list[bytes] = []
+        self.ran = False
+        #: How many statements had begun as far as a traced worker has told.
+        self.began = 0
 
     async def go(
         self,
@@ -102,15 +105,17 @@ class ProbedWorker(ReplayWorker):
         after: int = 0,
         capture: bool = True,
         count: bool = False,
+        trace: bool = False,
     ) -> Stop:
         """Run until the first stop: ``turns`` turns in all (-1: to the end), the ``statement``-th statement, the
         ``call``-th call from 0, or a statement of the numbers ``stops`` when more than ``after`` have begun.
-        ``capture`` keeps what is in sight at each statement, which the three need; ``count`` counts statements.
+        ``capture`` keeps what is in sight at each statement, which the three need; ``count`` counts statements;
+        ``trace`` keeps ``began`` true also of a worker that is killed on the way.
         Raises WorkerDied.
         """
         plan = {
             "turns": turns, "op": "go", "statement": statement, "call": call, "stops": list(stops), "from": after,
-            "capture": capture, "count": count, "sites": self._sites,
+            "capture": capture, "count": count, "trace": trace, "sites": self._sites,
         }  # fmt: skip
         answer = await self._ask(json.dumps(plan, separators=(",", ":")).encode())
         return msgspec.convert(answer, Stop)
@@ -126,15 +131,17 @@ class ProbedWorker(ReplayWorker):
         """The values of ``expressions`` where the script stands, where call number ``call`` was made, or where
         statement number ``site`` began the last time.
 
-        What JSON cannot say appears as ``{"$type": …}``; an expression that throws as its error. Raises WorkerDied
-        where one does not end.
+        What JSON cannot say appears as ``{"$type": …}``; an expression that throws as its error. ``ran`` says
+        afterwards whether they ran a statement of the script. Raises WorkerDied where one does not end.
         """
         within = bounds if bounds is not None else Bounds()
         command = {
             "op": "look", "expressions": list(expressions), "call": call, "site": -1 if site is None else site,
             **msgspec.structs.asdict(within),
         }  # fmt: skip
-        found: list[Any] = await self._ask(encode(command))
+        answer = await self._ask(encode(command))
+        self.ran = bool(answer["ran"])
+        found: list[Any] = answer["values"]
         return found
 
     async def tell_sites(self, sites: Sequence[int]) -> None:
@@ -169,6 +176,9 @@ class ProbedWorker(ReplayWorker):
         return json.loads(await answer)
 
     def _frame(self, kind: int, payload: bytes) -> None:
+        if kind == _BEGAN:
+            self.began = int(payload)
+            return
         if self._starting or kind not in (_ANSWER_PART, _ANSWER):
             super()._frame(kind, payload)
             return

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .ahead_child import stop, write
+    from .ahead_child import flush, stop, write
     from .child import Worker, read_frame
     from .protocol import (
         ARGS,
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
         pack,
     )
 
-#: Frames of this mode alone: the probe's name, a command, and an answer in parts.
+#: Frames of this mode alone: the probe's name, a command, an answer in parts, and how many statements have begun.
 PROBE = 79  # O
 COMMAND = 75  # K
 ANSWER_PART = 110  # n
 ANSWER = 78  # N
+BEGAN = 116  # t
 
 #: How the command ``go`` begins: it has the key ``turns`` first.
 GO_COMMAND = '{"turns":'
@@ -53,6 +54,7 @@ class ProbeWorker(Worker):
         self.context.set_time_limit(-1)
         self.context.set_memory_limit(self.memory_bytes * MEMORY_FACTOR)
         self.context.add_callable("__wait", self.wait)
+        self.context.add_callable("__tell", self.tell)
         self.bridge("probes")
         self.probe = setup[PROBE].decode()
         self.batches: list[list[str]] = []
@@ -75,6 +77,11 @@ class ProbeWorker(Worker):
             if kind == RESPONSE_LAST:
                 self.batches.append(self.batch)
                 self.batch = []
+
+    def tell(self, statements: int) -> None:
+        """Called by JavaScript that is traced, which may be killed before the next statement."""
+        write(pack(BEGAN, str(statements).encode()))
+        flush()
 
     def wait(self, answer: str) -> str:
         """Called by paused JavaScript."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
 
 from ..jsontext import JsonRefused, encode, parse
 from ..limits import STEP_ID_LENGTH
+from ..script.lexing import line_starts
 from . import protocol
 from .protocol import FrameRefused
 
@@ -25,7 +27,7 @@ Place = tuple[list[int], list[int]]
 
 _STEP_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{STEP_ID_LENGTH}}}")
 _PLACES: Final = msgspec.json.Decoder(list[Place])
-_LINE_END: Final = re.compile("\r\n|[\n\r]")
+_LINE_END: Final = re.compile("(?:\r\n|[\n\r\u2028\u2029])\\Z")
 _NAME_ONLY: Final = re.compile(r"\w+\s*")
 _CALL: Final = re.compile(r"\w+\s*(\?\.\s*)?\(")
 _IDLE: Final = re.compile(rb"(0|[1-9][0-9]{0,8}) (0|[1-9][0-9]{0,8})")
@@ -241,10 +243,18 @@ class TurnReader:
 
 
 class Source:
-    """The text of a script, to make sense of the places that the engine names in it."""
+    """The text of a script, to make sense of the places that the engine names in it.
+
+    The engine ends lines at more characters than a line feed (``lexing.line_starts``). Its lines are used up to what
+    leaves here: that counts lines as everything else does.
+    """
 
     def __init__(self, script: str) -> None:
-        self._lines = _LINE_END.split(script)
+        self._script = script
+        self._starts = line_starts(script)
+        self._same = len(self._starts) == script.count("\n") + 1
+        whole = [script[start:end] for start, end in pairwise([*self._starts, len(script)])]
+        self._lines = [*(_LINE_END.sub("", line) for line in whole[:-1]), whole[-1]]
 
     def is_behind(self, place: Place) -> bool:
         """Whether the engine found something wrong only behind the end of the script."""
@@ -258,8 +268,14 @@ class Source:
         """
         read, call = self._pair(place[0]), self._pair(place[1])
         if read is not None and (call is None or self._is_call(read)):
-            return read
-        return call
+            return self._told(read)
+        return self._told(call)
+
+    def _told(self, position: Position | None) -> Position | None:
+        if position is None or self._same:
+            return position
+        at = self._starts[position[0] - 1] + position[1] - 1
+        return self._script.count("\n", 0, at) + 1, at - self._script.rfind("\n", 0, at)
 
     def _pair(self, pair: list[int]) -> Position | None:
         if not pair:

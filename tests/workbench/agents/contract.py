@@ -78,12 +78,12 @@ async def execute(lab: Lab, made: Call) -> Answer:
     started = start(lab, made)
     if started.answer is not None:
         return started.answer
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await lab.backend.observe(child(made), made)
 
 
 async def until_asked(lab: Lab, count: int = 1) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while lab.asked() < count:
             await asyncio.sleep(0.005)
 
@@ -142,7 +142,7 @@ class BackendContract:
         await until_asked(lab)
         observing.cancel()
         with pytest.raises(asyncio.CancelledError):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await observing
         assert asyncio.all_tasks() - before <= {observing}
 
@@ -155,7 +155,7 @@ class BackendContract:
         tells = lab.backend.durable and await lab.backend.interrupt(child(made))
         if not tells:
             observing.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await asyncio.wait({observing})
         if tells:
             assert observing.result().status is AgentRunStatus.INTERRUPTED

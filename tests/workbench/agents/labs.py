@@ -99,7 +99,7 @@ class GatewayLab:
 
 async def found(lab: GatewayLab, made: Call | None = None) -> Answer:
     """Observe as the next process would."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await lab.backend.observe(child(made or call(lab)), None)
 
 

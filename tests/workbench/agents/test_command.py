@@ -368,7 +368,7 @@ async def test_reading_a_file_never_holds_up_the_loop(root: Path, monkeypatch: p
     disk = threading.Event()
 
     def slow(folder: Path, path: str, *, max_bytes: int) -> bytes:
-        assert disk.wait(30), "the loop did not go on while the file was read"
+        assert disk.wait(60), "the loop did not go on while the file was read"
         return read_inside(folder, path, max_bytes=max_bytes)
 
     monkeypatch.setattr("workbench.agents.command.read_inside", slow)

@@ -170,7 +170,7 @@ async def test_where_the_system_offers_less_the_process_group_is_still_killed(
         (
             ("exit 3", 60, (3, None, False)),
             ("kill -KILL $$", 60, (None, signal.SIGKILL, False)),
-            ("touch ready; sleep 600", 0.5, (None, signal.SIGKILL, True)),
+            ("touch ready; sleep 600", 3, (None, signal.SIGKILL, True)),
         )
     ):
         folder = root / f"{number}"

@@ -170,7 +170,7 @@ async def test_closing_lets_a_request_under_way_reach_its_end(lab: GatewayLab) -
     lab.server.fault("post", "slow")
     made = call(lab)
     observing = asyncio.ensure_future(lab.backend.observe(child(made), made))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not any(r.path == "/api/threads/wf_a/runs" and r.method == "POST" for r in lab.server.seen):
             await asyncio.sleep(0.001)
     observing.cancel()

@@ -121,7 +121,7 @@ async def test_a_run_of_an_earlier_process_is_found_on_its_thread(lab: GatewayLa
     made = call(lab)
     observing = asyncio.ensure_future(lab.backend.observe(child(made), made))
     await until_asked(lab)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not lab.server.runs:
             await asyncio.sleep(0.005)
     observing.cancel()
@@ -154,7 +154,7 @@ async def test_an_interruption_stops_the_remote_run(lab: GatewayLab) -> None:
     await until_asked(lab)
     lab.server.fault("cancel", 503, "drop")
     assert await lab.backend.interrupt(child(made))
-    answer = await asyncio.wait_for(observing, 20)
+    answer = await asyncio.wait_for(observing, 60)
     assert answer.status is AgentRunStatus.INTERRUPTED
     assert [run["status"] for run in lab.server.runs.values()] == ["interrupted"]
 

@@ -113,15 +113,15 @@ async def test_a_connection_that_breaks_after_the_request_leaves_it_open(
 
 async def test_a_server_that_is_too_slow_leaves_it_open(lab: CompletionLab) -> None:
     lab.hangs()
-    answer = await judged(lab, timeout_seconds=0.2)
+    answer = await judged(lab, timeout_seconds=1)
     assert answer.status is AgentRunStatus.UNKNOWN
-    assert answer.error_message is not None and "within 0.2 s" in answer.error_message
+    assert answer.error_message is not None and "within 1 s" in answer.error_message
 
 
 async def test_a_server_that_drips_is_too_slow(lab: CompletionLab) -> None:
     """Each byte comes in time, the whole does not."""
     lab.server.replies.append(completion("x" * 200)._replace(drip=0.02))
-    assert (await judged(lab, timeout_seconds=0.3)).status is AgentRunStatus.UNKNOWN
+    assert (await judged(lab, timeout_seconds=1)).status is AgentRunStatus.UNKNOWN
 
 
 async def test_a_server_that_is_not_there_was_asked_nothing(lab: CompletionLab) -> None:

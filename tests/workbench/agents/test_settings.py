@@ -13,6 +13,7 @@ import pytest
 
 from workbench.agents.base import BackendUnavailable
 from workbench.agents.secrets import Scrubber, resolve, secret_problem
+from workbench.agents.settings import Price
 from workbench.host.config import parse_config
 from workflows_core.errors import ConfigurationError
 
@@ -43,9 +44,30 @@ def test_what_a_backend_knows_is_read(agent: dict[str, Any]) -> None:
     assert read(agent) == {key: value for key, value in agent.items() if key != "backend"}
 
 
+PRICE = {"input": 2.5, "output": 10, "currency": "USD"}
+
+
+def test_a_price_is_read_and_is_no_setting_of_the_backend() -> None:
+    config = parse_config(f"theme: nord\nagents:\n  writer: {json.dumps({**OPENAI, 'price': PRICE})}\n")
+    writer = config.agents["writer"]
+    assert writer.price == Price(2.5, 10, "USD")
+    assert "price" not in writer.settings
+
+
 @pytest.mark.parametrize(
     ("agent", "words"),
     [
+        ({**OPENAI, "price": 3}, "agents.writer.price must be a mapping of keys to values, not the number 3"),
+        ({**OPENAI, "price": None}, "agents.writer.price must be a mapping of keys to values, not nothing"),
+        ({**OPENAI, "price": {"input": 1, "output": 1}}, "price needs the key 'currency'"),
+        ({**OPENAI, "price": {"output": 1, "currency": "USD"}}, "price needs the key 'input'"),
+        ({**OPENAI, "price": {**PRICE, "output": -1}}, "price.output is -1; admitted are 0 to 1e+06"),
+        ({**OPENAI, "price": {**PRICE, "input": "2"}}, "price.input must be a number, not text"),
+        ({**OPENAI, "price": {**PRICE, "input": float("inf")}}, "price.input"),
+        ({**OPENAI, "price": {**PRICE, "currency": "usd"}}, "must be three capital letters, such as USD"),
+        ({**OPENAI, "price": {**PRICE, "currency": "$"}}, "must be three capital letters, such as USD"),
+        ({**OPENAI, "price": {**PRICE, "cached": 1}}, "cached is not a key of a price. Known keys: input"),
+        ({**DEERFLOW, "price": PRICE}, "price is not a key of an agent with the deerflow backend"),
         ({"backend": "openai", "model": "m"}, "agents.writer needs the key 'base_url'"),
         ({"backend": "openai", "base_url": "http://h"}, "agents.writer needs the key 'model'"),
         ({**OPENAI, "modle": "m"}, "modle is not a key of an agent with the openai backend. Did you mean 'model'?"),

@@ -105,8 +105,11 @@ def test_replies_come_one_by_one_and_then_fail_in_words() -> None:
 
 
 def test_the_other_answers() -> None:
-    fail, ask, hang = entries("- fail: no\n- needs_input: which one?\n- hang: true\n").entries
+    text = "- fail: no\n- {fail: no, code: file_changed}\n- needs_input: which one?\n- hang: true\n"
+    fail, coded, ask, hang = entries(text).entries
     failed = fail.answer(None, 0)
+    answers = [fail.answer(None, 0), coded.answer(None, 0)]
+    assert [answer and answer.error_code for answer in answers] == ["stub_failed", "file_changed"]
     asked = ask.answer(None, 0)
     assert failed is not None and (failed.status, failed.error_message) == (AgentRunStatus.ERROR, "no")
     assert asked is not None and asked.status is AgentRunStatus.WAITING_INPUT
@@ -198,6 +201,9 @@ def test_every_key_is_understood() -> None:
         ("- {replies: 1}", "[0].replies must be a list of replies"),
         ("- {fail: {a: 1}}", "[0].fail must be text, not a mapping"),
         ("- {needs_input: true}", "[0].needs_input must be text, not true"),
+        ("- {fail: x, code: A b}", "[0].code must be up to 64 lower-case letters"),
+        ("- {fail: x, code: 1}", "[0].code must be up to 64 lower-case letters"),
+        ("- {reply: x, code: gone}", "[0].code belongs to a failure"),
         ("- {hang: false}", "[0].hang can only be true"),
         ("- {reply: 1, after: soon}", "[0].after must be a number, not text"),
         ("- {reply: 1, after: -1}", "[0].after is -1; admitted are 0 to 86400"),

@@ -17,6 +17,10 @@ import pytest
 from tests.workbench.cli.conftest import Command
 from tests.workbench.cli.seat import Seat, seat
 from tests.workbench.crash import kit
+from tests.workbench.tui.fakes import make_run, summary_of
+from workbench.cli.inbox import command_of
+from workbench.review import waiting_of
+from workflows_core.model import RunState, Wait
 
 ASK = """\
 const first = await agent({stepId: 'review', agentRef: 'person', task: args});
@@ -81,6 +85,11 @@ def test_a_person_is_asked_and_answers_from_another_terminal(command: Command, f
         assert "running for" in view.out and "it waits for your answer to review" in view.out
         assert f"Next: workbench answer {run_id} review\n" in view.err
         assert "it waits for your answer to review" in command("runs").out
+        listed = command("review", "--list")
+        assert "answer" in listed.out and f"workbench answer {run_id} review\n" in listed.out
+        (item,) = command("review", "--list", "--json").document["waiting"]
+        assert (item["act"], item["run_id"], item["step_id"]) == ("answer", run_id, "review")
+        assert (item["agent"], item["attempt"], item["expires_at"]) == ("person", 1, None)
         (step,) = command("show", run_id, "--json").document["steps"]
         assert (step["status"], step["badge"]) == ("running", "manual")
         with seat("answer", run_id[:9], "review", folder=folder) as sitting:
@@ -98,6 +107,8 @@ def test_a_person_is_asked_and_answers_from_another_terminal(command: Command, f
         assert (document["state"], document["result"]) == ("completed", {"said": {"fine": True}})
     step = command("step", run_id, "review", "--json").document
     assert (step["badge"], step["output"]) == ("manual", {"fine": True})
+    assert command("review", "--list", "--json").document == {"waiting": []}
+    assert command("review", "--list").err == "Nothing waits for you.\n"
     (metadata,) = host_rows(folder, "SELECT metadata FROM events WHERE event_type = 'run_end'")
     assert json.loads(metadata[0])["answered_by"].startswith(f"os:{os.getuid()} (terminal, uid {os.getuid()}")
 
@@ -242,3 +253,20 @@ def test_where_nobody_is_named_nobody_answers(folder: Path) -> None:
     ):
         assert sitting.finish() == 7
         assert "auth.mode is disabled" in sitting.shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "command_line"),
+    [
+        (
+            {"state": RunState.WAITING_APPROVAL, "waiting": Wait("checkpoint", "a", 1, None)},
+            "decide wr_1 a approve|reject",
+        ),
+        ({"state": RunState.RECOVERABLE, "waiting": Wait("pause", "a", 1, None)}, "resume wr_1 a"),
+        ({"state": RunState.WAITING_INPUT, "waiting": Wait("input", "a", 1, None)}, "show wr_1"),
+        ({"state": RunState.NEEDS_RECONCILIATION}, "show wr_1"),
+    ],
+)
+def test_what_waits_is_listed_with_the_command_that_does_it(fields: Any, command_line: str) -> None:
+    item = waiting_of(summary_of(make_run("wr_1", **fields)))
+    assert item is not None and command_of(item) == f"workbench {command_line}"

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.workbench.cli.conftest import Command
+from workbench.cli.reconcile import output_option
+from workflows_core.errors import UsageError
 
 EMPTY = "return 1;\n"
 
@@ -205,3 +207,13 @@ def test_a_hostile_file_name_cannot_act_on_the_terminal(command: Command) -> Non
     assert result.status == 2
     assert "\x1b" not in result.err
     assert "a␛]52;c;aGk=␇\\u{202E}.js" in result.err
+
+
+def test_an_output_that_a_person_gives_has_no_key_twice(folder: Path) -> None:
+    given = write(folder / "out.json", '{"a": 1,\n "a": 2}')
+    with pytest.raises(
+        UsageError, match=r'out.json has the key "a" twice in one object; the second is at line 2'
+    ):
+        output_option(f"@{given}")
+    write(given, '{"a": 1}')
+    assert output_option(f"@{given}") == ({"a": 1}, True)

@@ -275,7 +275,7 @@ def test_ctrl_c_and_termination_shut_down_in_order(
             assert line, seen
             seen += line
         process.send_signal(number)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=90)
     assert process.returncode == status
     assert "closed in order" in rest
     assert words in rest.splitlines()[-1]

@@ -24,7 +24,7 @@ print("loaded:", status, *sys.modules)
 #: What only screens, the engine's own process and its host need.
 HEAVY = {
     "textual", "rich", "pygments", "httpx", "asyncio", "aiosqlite", "yaml", "logging", "platformdirs",
-    "workbench.client", "workbench.host", "workbench.agents", "workflows_core.engine",
+    "workbench.access", "workbench.client", "workbench.host", "workbench.agents", "workflows_core.engine",
 }  # fmt: skip
 SCRIPTS = {"tree_sitter", "tree_sitter_javascript", "_quickjs", "quickjs", "workflows_core.script"}
 

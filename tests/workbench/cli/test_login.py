@@ -218,7 +218,7 @@ def test_a_password_is_read_from_the_terminal_without_echo(folder: Path) -> None
                 os.write(master, PASSWORD.encode() + b"\n")
             while b"was created" not in seen:
                 seen += os.read(master, 4096)
-            process.wait(30)
+            process.wait(90)
         finally:
             os.close(master)
     assert process.returncode == 0

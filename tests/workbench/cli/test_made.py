@@ -223,6 +223,21 @@ def test_what_does_not_replay_is_not_explored(command: Command, folder: Path, pa
     assert not (folder / "x.yaml").exists() and not (folder / "x.py").exists()
 
 
+def test_a_fork_without_recorded_answers_asks_everybody_anew(
+    command: Command, folder: Path, pair: str
+) -> None:
+    again = command("fork", pair, "--recorded", "none", "--json").document
+    assert again["parent_run_id"] == pair
+    assert [step["badge"] for step in again["steps"]] == ["stub", "stub"]
+    assert again["result"] == command("show", pair, "--json").document["result"]
+    (folder / "other.stubs.yaml").write_text("- reply: else\n")
+    other = command("fork", pair, "--recorded", "none", "--stubs", "other.stubs.yaml", "--json").document
+    assert {step["badge"] for step in other["steps"]} == {"stub"} and other["result"] == "else"
+    refused = command("fork", pair, "--recorded", "none", "--at", "2", "--reply", "1")
+    assert refused.status == 2 and "--recorded none uses none" in refused.err
+    assert command("fork", pair, "--recorded", "none", "--agents", "real").status == 2
+
+
 def test_a_bundle_of_a_crash_says_what_recovery_would_do(command: Command, folder: Path) -> None:
     run = killed(folder, command)
     command("export", run, "-o", "crash.wfrun")

@@ -542,6 +542,23 @@ def test_what_ended_on_record_is_not_attested_not_to_have_run(
     assert asked(calls) == {"one": 1, "two": 1}
 
 
+def test_what_the_host_sees_running_is_not_attested_not_to_have_run(
+    command: Command, folder: Path, calls: Path, uncertain: str
+) -> None:
+    ended(folder, uncertain, ["running", None, None, None])
+    with closing(sqlite3.connect(folder / ".workbench" / "host.sqlite")) as host:
+        host.execute("UPDATE child_runs SET answer = NULL, due = NULL WHERE step_id = 'two'")
+        host.commit()
+    options = ("--outcome", "did_not_run", "--reason", "no trace")
+    with seat("reconcile", uncertain, "two", *options, folder=folder) as sitting:
+        assert sitting.finish() == 7
+        assert "[y/N]" not in sitting.shown
+        said = " ".join(sitting.shown.split())
+        assert "running, so asking the Agent again would do its work twice" in said
+        assert "or cancel the run, which interrupts it" in said
+    assert asked(calls) == {"one": 1, "two": 1}
+
+
 def test_what_did_not_run_is_asked_once_more(
     command: Command, folder: Path, calls: Path, uncertain: str
 ) -> None:
@@ -583,6 +600,7 @@ def test_a_saved_version_is_launched_and_never_another(command: Command, folder:
     script = kit.write_script(folder, "quick", kit.QUICK)
     first = saved(command("save", script, "--name", "my checks", "--json"))
     assert saved(command("save", script, "--name", "my checks", "--json")) == first
+    assert "workbench run --version 'my checks@" in command("save", script, "--name", "my checks").err
     script.write_text("return 'edited';\n", "utf-8")
     second = saved(command("save", script, "--name", "my checks", "--json"))
     listed = command("library", "--json").document["definitions"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -9,10 +10,14 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.workbench.cli.conftest import Command
 from tests.workbench.cli.test_real import process, store, wait_for_line
+from tests.workflows_core.journal.test_preview import cut
+from workflows_core.journal.bundle import write
+from workflows_core.model import Wait
 
 SCRIPT = """\
 const one = await agent({stepId: 'one', agentRef: 'lead_agent', task: {secret: args.secret}});
@@ -43,7 +48,7 @@ def killed(folder: Path, command: Command) -> str:
     with process("run", written(folder, HANG)) as running:
         wait_for_line(running, "two")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     return str(command("runs", "--json").document["runs"][0]["run_id"])
 
 
@@ -102,7 +107,63 @@ def test_a_store_copied_off_a_dead_machine(command: Command, folder: Path) -> No
     assert by_file.document == by_id.document
     assert command("export", run, "--store", "found/old.sqlite", "-o", "x.wfrun").status == 0
     assert command("replay", "x.wfrun", "--json").document == by_file.document
+    ahead = command("recover", "found/old.sqlite", "--preview", "--json")
+    assert ahead.status == 0, ahead.err
+    assert [step["step_id"] for step in ahead.document["reused"]] == ["one"]
+    for arguments in ((run[:8], "--store", "found/old.sqlite"), ("x.wfrun",)):
+        assert command("recover", *arguments, "--preview", "--json").document == ahead.document
+    for arguments in ((run[:8], "--store", "found/old.sqlite"), ("found/old.sqlite",), ("x.wfrun",)):
+        refused = command("recover", *arguments)
+        assert refused.status == 2 and "a file can only be looked at: add --preview" in refused.err
     assert {file.name: file.read_bytes() for file in found.iterdir()} == before
+
+
+def test_the_place_where_a_journal_was_cut(command: Command, folder: Path) -> None:
+    script = (
+        "let y = 0;\nconst p = agent({stepId: 'a', agentRef: 'lead_agent', task: 1});\ny = 2;\nawait p;\n"
+    )
+    (folder / "cut.wfrun").write_bytes(write(asyncio.run(cut(script, rounds=0))))
+    for at, value in (("1", 0), ("end", 2)):
+        found = command("replay", "cut.wfrun", "--at", at, "--watch", "y", "--json").document
+        assert (found["watches"]["y"], len(found["in_flight"])) == (value, int(at == "end"))
+
+
+def test_what_a_run_in_a_file_would_wait_for(command: Command, folder: Path) -> None:
+    made = asyncio.run(cut("await pause({stepId: 'hold'});\nreturn 1;\n", rounds=0))
+    waiting = Wait("pause", "hold", 1, None)
+    record = msgspec.structs.replace(made.record, waiting=waiting)
+    (folder / "wait.wfrun").write_bytes(write(msgspec.structs.replace(made, record=record)))
+    ahead = command("recover", "wait.wfrun", "--preview")
+    assert ahead.status == 0 and "not known here" in ahead.out
+    assert ahead.out.endswith("Then it waits for resume at hold again\n")
+
+
+def test_a_run_is_compared_with_one_that_exists_only_as_a_file(
+    command: Command, folder: Path, run_id: str
+) -> None:
+    assert command("export", run_id, "-o", "parent.wfrun").status == 0
+    assert command("export", run_id, "-o", "hidden.wfrun", "--redact").status == 0
+    found = folder / "found"
+    found.mkdir()
+    shutil.move(store(folder), found / "old.sqlite")
+    shutil.rmtree(folder / ".workbench")
+    (folder / "pair.stubs.yaml").write_text(STUBS.replace("n: 7", "n: 8"))
+    other = command("run", "pair.workflow.js", "--args", '{"secret": "hush-hush"}', "--json").document[
+        "run_id"
+    ]
+    compared = command("compare", "parent.wfrun", other, "--json")
+    assert compared.status == 0, compared.err
+    document = compared.document
+    assert (document["first"]["run_id"], document["second"]["run_id"]) == (run_id, other)
+    assert document["steps"][0]["output"] == [{"path": "n", "first": 7, "second": 8}]
+    assert command("compare", "found/old.sqlite", other, "--json").document == document
+    turned = command("compare", other, "./parent.wfrun", "--json").document
+    assert turned["steps"][0]["output"] == [{"path": "n", "first": 8, "second": 7}]
+    assert command("compare", "parent.wfrun", "parent.wfrun").out.endswith("equal but for their times.\n")
+    hidden = command("compare", "parent.wfrun", "hidden.wfrun")
+    assert hidden.status == 0 and "hidden.wfrun is redacted" in hidden.err
+    for wrong in ("none.wfrun", "pair.workflow.js", run_id):
+        assert command("compare", wrong, other).status == 2, wrong
 
 
 def test_a_store_with_several_runs_asks_which(command: Command, folder: Path, run_id: str) -> None:
@@ -186,6 +247,31 @@ def test_what_is_not_there(command: Command, folder: Path) -> None:
     assert not (folder / "x.wfrun").exists()
 
 
+def test_what_is_no_store_of_runs(command: Command, folder: Path, run_id: str) -> None:
+    asked = (("replay", run_id), ("export", run_id, "-o", "x.wfrun"), ("recover", run_id, "--preview"))
+    for path, words in (
+        ("missing.sqlite", "there is no store"),
+        (".workbench/host.sqlite", "not a store of runs"),
+    ):
+        for arguments in asked:
+            result = command(*arguments, "--store", path)
+            assert result.status == 2 and words in result.err, result.err
+    shutil.copyfile(store(folder), folder / "some.sqlite")
+    connection = sqlite3.connect(folder / "some.sqlite")
+    with connection:
+        connection.execute("DELETE FROM contents")
+    connection.close()
+    assert "does not hold the launch options of the run" in command("replay", "some.sqlite").err
+
+
+def test_a_reply_that_no_agent_could_give(command: Command, run_id: str) -> None:
+    for size, status in ((12_001, 2), (12_000, 0)):
+        reply = json.dumps("x" * (size - 2))
+        result = command("fork", run_id, "--at", "2", "--reply", reply, "--json")
+        assert result.status == status, result
+    assert "12,001 bytes" in command("fork", run_id, "--at", "2", "--reply", json.dumps("x" * 11_999)).err
+
+
 def test_text_from_a_bundle_cannot_act_on_the_terminal(command: Command, folder: Path) -> None:
     script = folder / "esc.workflow.js"
     script.write_text(
@@ -228,13 +314,18 @@ def test_variables_are_shown_at_a_frame(command: Command, run_id: str) -> None:
     )
     assert done.status == 0, done.err
     found = done.document
-    assert found.keys() == {"frame", "statement", "line", "column", "locals", "watches"}
+    assert found.keys() == {
+        "frame", "statement", "line", "column", "locals", "watches", "scopes", "in_flight",
+    }  # fmt: skip
+    assert found["scopes"].keys() == found["locals"].keys() and found["in_flight"] == []
     assert (found["frame"], found["line"], found["column"]) == (3, 2, 19)
     assert found["locals"]["two"] == {"$type": "unassigned"}
     assert found["locals"]["one"]["output"]["n"] == 7
     assert found["watches"] == {"one.output.n": 7, "args.secret": "hush-hush"}
     last = command("replay", run_id, "--watch", "two.output", "--json").document
     assert (last["frame"], last["watches"]) == (5, {"two.output": "done"})
+    flying = command("replay", run_id, "--at", "4", "--json").document["in_flight"]
+    assert flying == [{"label": "two", "line": 2, "column": 19}]
     shown = command("replay", run_id, "--at", "4")
     assert "frame 4  response, 2:19" in shown.out
     assert "in flight: two" in shown.out
@@ -267,6 +358,22 @@ def test_a_line_without_a_statement_is_not_answered_with_another(command: Comman
     assert command("replay", run, "--at", ":3", "--json").document["locals"] == {"n": 1}
     gap = command("replay", run, "--at", ":2")
     assert gap.status == 2 and "no statement begins on it; the next one is on line 3" in gap.err
+
+
+def test_a_line_of_a_loop_is_stopped_at_each_time_that_it_runs(command: Command, folder: Path) -> None:
+    script = folder / "loop.workflow.js"
+    script.write_text("let n = 0;\nfor (const each of [5, 6, 7]) {\n  n += each;\n}\nreturn n;\n")
+    (folder / "loop.stubs.yaml").write_text("[]\n")
+    run = command("run", script, "--json").document["run_id"]
+    seen = [command("replay", run, "--at", f":3x{times}", "--json").document["locals"] for times in (1, 2, 3)]
+    assert [(each["n"], each["each"]) for each in seen] == [(0, 5), (5, 6), (11, 7)]
+    assert seen[0] == command("replay", run, "--at", ":3", "--json").document["locals"]
+    never = command("replay", run, "--at", ":3x4")
+    assert never.status == 2 and "line 3 runs 3 times in this run, not 4" in never.err
+    first = command("replay", run, "--at", ":1x2")
+    assert first.status == 2 and "line 1 runs 1 time in this run, not 2" in first.err
+    for wrong in (":3x", ":3x0", "3x2", "#3x2", ":3x2x2"):
+        assert command("replay", run, "--at", wrong).status == 2
 
 
 @pytest.mark.parametrize("option", ["--watch", "--history"])

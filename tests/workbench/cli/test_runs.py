@@ -47,6 +47,42 @@ def test_runs_shows_the_latest_20_and_says_how_to_see_all(command: Command, fake
     assert len(command("runs", "--all", "--json").document["runs"]) == 25
 
 
+def test_runs_in_a_state(command: Command, fake: type[FakeClient]) -> None:
+    assert set(runs._STATES) == {state.value for state in RunState}
+    ended = [run_view(run_id=f"wr_{number:02}") for number in range(25)]
+    fake.reset(
+        *ended, run_view(run_id="wr_w", state=RunState.PAUSED), run_view(run_id="wr_f", state=RunState.FAILED)
+    )
+    asked = command("runs", "--state", "paused", "--state", "failed", "--json").document["runs"]
+    assert [run["run_id"] for run in asked] == ["wr_w", "wr_f"]
+    assert command("runs", "--state", "completed").out.count("\n") == 20
+    assert command("runs", "--state", "completed", "--all").out.count("\n") == 25
+    none = command("runs", "--state", "waiting_approval", "--state", "queued")
+    assert none.out == "" and "is waiting approval or queued." in none.err
+    assert command("runs", "--state", "done").status == 2
+
+
+def test_show_follows_a_run_and_ends_with_its_code(command: Command, fake: type[FakeClient]) -> None:
+    moving = run_view(state=RunState.RUNNING, steps=(agent_step("a", status=StepStatus.RUNNING),))
+    failed = run_view(state=RunState.FAILED, cause=Cause("x", "it broke"), steps=(agent_step("a"),))
+    fake.reset(moving, moving, failed)
+    followed = command("show", "wr_", "--follow")
+    assert followed.status == 1 and "it broke" in followed.out and fake.opened == ["never", "never"]
+    assert "● running" in followed.err and "✓ completed" in followed.err
+    fake.reset(moving, failed)
+    document = command("show", "wr_", "--follow", "--json").document
+    assert (document["state"], len(document["steps"])) == ("failed", 1)
+    assert command("show", "wr_", "--follow", "--script").status == 2
+
+
+def test_show_shows_the_script(command: Command, fake: type[FakeClient]) -> None:
+    fake.reset(run_view(script="return 1;\n// \x1b[2J\n"))
+    assert command("show", "wr_", "--script").out == "return 1;\n// ␛[2J\n"
+    document = command("show", "wr_", "--script", "--json").document
+    assert document["script"] == "return 1;\n// \x1b[2J\n" and document["run_id"]
+    assert "script" not in command("show", "wr_", "--json").document
+
+
 def test_show_tells_everything_of_a_run(command: Command, fake: type[FakeClient]) -> None:
     fake.reset(
         run_view(

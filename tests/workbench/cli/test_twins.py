@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.workbench.cli.conftest import Command
+from tests.workbench.tui.host_support import evidence
 from workbench.client import Client
 from workbench.noticebook import Notice, NoticeBook
 from workbench.review import Approved
@@ -33,6 +37,33 @@ def test_check_applies_the_fixes_and_writes_the_script(command: Command, folder:
     written = script.stat().st_mtime_ns
     command("check", script, "--fix")
     assert script.stat().st_mtime_ns == written
+
+
+def test_check_foretells_a_launch(command: Command, folder: Path) -> None:
+    script = folder / "a.workflow.js"
+    script.write_text(
+        "const a = await agent({stepId: 's', agentRef: 'lead_agent', task: 1});\nreturn a.output;\n"
+    )
+    found = command("check", script, "--forecast", "stub", "--json").document
+    known = {"agents": "stub", "calls": 1, "limit": False, "seconds": None, "active": 0, "most": 2}
+    assert found == {"problems": [], "forecast": known}
+    assert command("run", script).status == 0
+    later = command("check", script, "--forecast", "stub", "--json").document["forecast"]
+    assert later.pop("seconds") >= 0 and later == {key: known[key] for key in known if key != "seconds"}
+    shown = command("check", script, "--forecast", "stub").out
+    assert "up to 1 call · ~" in shown and "0 of 2 runs of yours active" in shown
+    refused = command("check", script, "--forecast", "real")
+    assert refused.status == 2 and "no agent can be called for real" in refused.err
+    (folder / "workbench.yaml").write_text("agents:\n  lead_agent: {backend: manual}\n")
+    real = command("check", script, "--forecast", "real").out
+    assert (
+        "Up to 1 call to real Agents" in real
+        and "a person, who is asked each time" in real
+        and "~" not in real
+    )
+    script.write_text("return (;")
+    broken = command("check", script, "--forecast", "stub", "--json")
+    assert broken.status == 1 and broken.document["forecast"] is None
 
 
 def test_a_version_is_shown_written_and_compared(command: Command, folder: Path) -> None:
@@ -94,6 +125,59 @@ def test_host_says_what_a_run_left_behind(command: Command, folder: Path) -> Non
     document = command("host", "--json").document
     assert document["events"] and document["agents"][0]["fingerprint"]
     assert "lead_agent" in command("host", "events").out
+
+
+def test_a_step_tells_its_child_run_with_the_events_and_what_its_agent_was_assembled_from(
+    command: Command, folder: Path
+) -> None:
+    (folder / "two.workflow.js").write_text(
+        "const a = await agent({stepId: 'a', agentRef: 'lead_agent', task: {n: 1}});\n"
+        "const b = await agent({stepId: 'b', agentRef: 'lead_agent', task: 'x'.repeat(900) + '\\x1b[2J'});\n"
+        "return await pause({stepId: 'p'});\n"
+    )
+    run = command("run", "two.workflow.js", "--json").document["run_id"]
+    plain = command("step", run, "b", "--json").document
+    assert not {"child_run", "assembly"} & set(plain)
+    found = command("step", run, "b", "--events", "--evidence", "--json").document
+    assert {key: found[key] for key in plain} == plain
+    child, assembly = found["child_run"], found["assembly"]
+    assert (child["child_run_id"], child["run_id"], child["step_id"]) == (plain["child_run_id"], run, "b")
+    kinds = ["run_start", "human_message", "ai_message", "run_end"]
+    assert [event["event_type"] for event in child["events"]] == kinds and child["more"] is False
+    assert child["events"][2]["content"] == plain["output"] == "x" * 900 + "\x1b[2J"
+    assert (assembly["comparison"], assembly["changes"]) == ("same", [])
+    assert (assembly["before"]["run_id"], assembly["before"]["step_id"]) == (run, "a")
+    assert assembly["evidence"]["fingerprint"]
+    text = command("step", run, "b", "--events", "--evidence").out
+    assert "4 events" in text and " this host: it " in text
+    assert f"{'x' * 900}␛[2J" in text.split("4 events")[1] and "\x1b" not in text
+    assert "the same  as for a of this run" in text
+    first = command("step", run, "a", "--evidence").out
+    assert "The first assembly of lead_agent that this host knows." in first
+    none = command("step", run, "p", "--events", "--evidence", "--json").document
+    assert none["child_run"] is None
+    assert none["assembly"] == {"evidence": None, "comparison": None, "before": None, "changes": []}
+    assert "It has no child run." in command("step", run, "p", "--events").out
+    assert "The host gave no evidence" in command("step", run, "p", "--evidence").out
+    (folder / ".workbench" / "host.sqlite").unlink()
+    gone = command("step", run, "a", "--events", "--evidence")
+    assert "holds no child run" in gone.out and "nothing to compare with" in gone.out
+
+
+def test_a_changed_assembly_is_told_by_its_components(command: Command, folder: Path) -> None:
+    (folder / "two.workflow.js").write_text(
+        "await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});\n"
+        "return (await agent({stepId: 'b', agentRef: 'lead_agent', task: 2})).output;\n"
+    )
+    run = command("run", "two.workflow.js", "--json").document["run_id"]
+    ids = [command("step", run, name, "--json").document["child_run_id"] for name in ("a", "b")]
+    with closing(sqlite3.connect(folder / ".workbench" / "host.sqlite")) as store, store:
+        for child, made in zip(ids, (evidence("m1", t=0.2), evidence("m2", t=0.7)), strict=True):
+            store.execute("UPDATE child_runs SET evidence = ? WHERE run_id = ?", (json.dumps(made), child))
+    assembly = command("step", run, "b", "--evidence", "--json").document["assembly"]
+    assert assembly["comparison"] == "changed"
+    assert {"component": "parameter:t", "what": "changed", "numbers": "0.2 → 0.7"} in assembly["changes"]
+    assert "~ parameter:t  changed  0.2 → 0.7" in command("step", run, "b", "--evidence").out
 
 
 def test_notices_are_read_again_newest_first_and_inert(command: Command, folder: Path) -> None:

@@ -19,7 +19,7 @@ from workflows_core.store import rows
 from workflows_core.store.lock import lock_path, owner_pid
 
 MAIN = "import sys; from workbench.cli.main import main; main(sys.argv[1:])"
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
 
 #: Sequential and parallel steps; ``left``, ``right`` and ``third`` compete for two places.
 SCRIPT = """\

@@ -70,7 +70,7 @@ def test_an_owner_that_is_stopped_applies_the_record_when_it_continues(
     slow_owner: subprocess.Popen[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("workbench.client.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("workbench.access.ANSWER_SECONDS", 0.3)
     run_id = only_run(command)
     quick = kit.write_script(folder, "quick", kit.QUICK)
     slow_owner.send_signal(signal.SIGSTOP)
@@ -115,7 +115,7 @@ def test_controls_left_behind_are_settled_by_the_next_owner(
     slow_owner: subprocess.Popen[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("workbench.client.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("workbench.access.ANSWER_SECONDS", 0.2)
     run_id = only_run(command)
     slow_owner.send_signal(signal.SIGSTOP)
     assert command("cancel", run_id).status == 6
@@ -136,7 +136,7 @@ def test_a_preview_leaves_the_workspace_as_it_is(
     slow_owner: subprocess.Popen[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("workbench.client.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("workbench.access.ANSWER_SECONDS", 0.2)
     run_id = only_run(command)
     slow_owner.send_signal(signal.SIGSTOP)
     assert command("cancel", run_id).status == 6

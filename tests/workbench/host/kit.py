@@ -168,6 +168,6 @@ def success(output: Any) -> Answer:
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Return once the condition holds; fail after ten seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.002)

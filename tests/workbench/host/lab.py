@@ -147,7 +147,7 @@ def open_lab(root: Path) -> Iterator[Lab]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)

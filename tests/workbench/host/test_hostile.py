@@ -83,13 +83,14 @@ TOLD = [
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Iterator[Lab]:
     caplog.set_level(logging.CRITICAL)  # the tracebacks of all these
-    monkeypatch.setattr(notifications, "SLOW_SECONDS", 0.05)
-    monkeypatch.setattr(assembly, "BLOCKING_SECONDS", 0.05)
+    # Good extensions are not named because the machine is slow; a test that is about slowness says from when on.
+    monkeypatch.setattr(notifications, "SLOW_SECONDS", 3_600.0)
+    monkeypatch.setattr(assembly, "BLOCKING_SECONDS", 3_600.0)
     with open_lab(tmp_path) as made:
         yield made
 
 
-def opened(lab: Lab, body: str, *, budget: float = 3.0) -> LocalHost:
+def opened(lab: Lab, body: str, *, budget: float = 60.0) -> LocalHost:
     """A host with a good extension before the hostile one and another after it."""
     lab.write("first", "v1", GOOD)
     lab.write("last", "v1", GOOD)
@@ -111,10 +112,10 @@ def run(host: LocalHost) -> RunView:
     session = host.session()
     script = "return (await agent({stepId: 'a', agentRef: 'lead_agent', task: 7})).output;"
     asked = LaunchRequest(script=script, args={}, name="n", request_id="r", options=options(ENTRY))
-    run_id = host.submit(service.launch(asked, session)).result(10).run_id
+    run_id = host.submit(service.launch(asked, session)).result(60).run_id
 
     def view() -> RunView:
-        return host.submit(service.inspect(run_id, session)).result(10)
+        return host.submit(service.inspect(run_id, session)).result(60)
 
     until(lambda: view().state.final)
     return view()
@@ -199,7 +200,7 @@ def test_one_that_raises_in_every_hook(lab: Lab, error: str) -> None:
 
 @pytest.mark.parametrize("name", ["on_task_start", "on_task_stop"])
 def test_a_hook_that_hangs_spends_the_budget_of_its_batch(lab: Lab, name: str) -> None:
-    host = opened(lab, bad(hook(name, "import asyncio; await asyncio.Event().wait()")), budget=0.05)
+    host = opened(lab, bad(hook(name, "import asyncio; await asyncio.Event().wait()")), budget=1.0)
     view = run(host)
     assert (view.state, view.result) == (RunState.COMPLETED, {"n": 1})
     found = {(entry.source, entry.message) for entry in host.diagnostics.all() if entry.level == "warning"}
@@ -210,36 +211,44 @@ def test_a_hook_that_hangs_spends_the_budget_of_its_batch(lab: Lab, name: str) -
     assert [entry[0] for entry in heard(lab, "first")] == [entry[0] for entry in TOLD]
 
 
-def test_an_observer_without_a_budget_is_named_while_it_hangs_and_a_cancel_goes_through(lab: Lab) -> None:
+def test_an_observer_without_a_budget_is_named_while_it_hangs_and_a_cancel_goes_through(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "SLOW_SECONDS", 0.5)
     host = opened(lab, bad(hook("on_system_model_call", "import asyncio; await asyncio.Event().wait()")))
     service = host.app_store.get(WorkflowService)
     assert service is not None
     session = host.session()
     script = "return await agent({stepId: 'a', agentRef: 'lead_agent', task: 7});"
     asked = LaunchRequest(script=script, args={}, name="n", request_id="r", options=options(ENTRY))
-    run_id = host.submit(service.launch(asked, session)).result(10).run_id
+    run_id = host.submit(service.launch(asked, session)).result(60).run_id
     until(lambda: named(lab, host) != [])
     assert named(lab, host) == [
-        ("warning", "on_system_model_call has not returned for 0.05 s and has no budget")
+        ("warning", "on_system_model_call has not returned for 0.5 s and has no budget")
     ]
-    host.submit(service.cancel(run_id, session)).result(10)
-    until(lambda: host.submit(service.inspect(run_id, session)).result(10).state is RunState.CANCELLED)
+    host.submit(service.cancel(run_id, session)).result(60)
+    until(lambda: host.submit(service.inspect(run_id, session)).result(60).state is RunState.CANCELLED)
     assert heard(lab, "last")[-1] == ("stop", "lead", "aborted")
 
 
-def test_an_observer_of_compactions_that_hangs_holds_up_nothing(lab: Lab) -> None:
+def test_an_observer_of_compactions_that_hangs_holds_up_nothing(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notifications, "SLOW_SECONDS", 0.5)
     host = opened(lab, bad(hook("on_context_compacted", "import asyncio; await asyncio.Event().wait()")))
     view = run(host)
     assert view.state is RunState.COMPLETED
     until(lambda: named(lab, host) != [])
-    assert named(lab, host)[0][1].startswith("on_context_compacted has not returned for 0.05 s")
+    assert named(lab, host)[0][1].startswith("on_context_compacted has not returned for 0.5 s")
     host.close()
 
 
 @pytest.mark.parametrize("name", [*PLAIN, "on_system_model_call"])
-def test_one_that_blocks_the_loop_is_named(lab: Lab, name: str) -> None:
+def test_one_that_blocks_the_loop_is_named(lab: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(notifications, "SLOW_SECONDS", 0.5)
+    monkeypatch.setattr(assembly, "BLOCKING_SECONDS", 0.5)
     after = "return []" if name == "contribute_middlewares" else "pass"
-    host = opened(lab, bad(hook(name, f"import time; time.sleep(0.15); {after}")))
+    host = opened(lab, bad(hook(name, f"import time; time.sleep(0.7); {after}")))
     check_neighbours(lab, host, run(host))
     assert any(f"{name} blocked" in message for _, message in named(lab, host))
 

@@ -52,7 +52,7 @@ def probe(tmp_path: Path, *, stdin: Any, stdout: Any, session: bool, control: in
         preexec_fn=prepare,
         pass_fds=() if control is None else (control,),
         check=True,
-        timeout=30,
+        timeout=90,
     )
     answer: list[Any] = json.loads(result.read_text())
     return answer

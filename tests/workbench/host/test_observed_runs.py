@@ -130,7 +130,7 @@ def observers(log: Log) -> ExtensionSnapshot:
 async def finished(kit: Kit, launch: Mapping[str, Any], task: Any = None, step: str = "a") -> Any:
     view = kit.runs.admit(request(step, task, launch), OWNER)
     assert view.status is AgentRunStatus.RUNNING
-    return await asyncio.wait_for(kit.runs.observe(view.run_id, OWNER), 10)
+    return await asyncio.wait_for(kit.runs.observe(view.run_id, OWNER), 60)
 
 
 async def test_every_observer_fires_in_its_order(tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ async def test_an_interruption_is_what_the_gateway_says(
     if restarted:
         await first.end()
         first = RemoteKit(tmp_path, gateway, completions)
-    ended = await asyncio.wait_for(first.runs.interrupt(view.run_id, OWNER), 20)
+    ended = await asyncio.wait_for(first.runs.interrupt(view.run_id, OWNER), 60)
     assert ended.status is AgentRunStatus.INTERRUPTED
     assert [run["status"] for run in gateway.runs.values()] == ["interrupted"]
     await first.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from extension_api.agent_runs import AgentRunRefused, AgentRunStatus, AgentRunUncertain, AgentRunView
+from workbench.agents.stubset import request_hash
 from workbench.host.store import CommitUncertain
 from workflows_core.errors import StoreFailed
 from workflows_core.model import now
@@ -114,7 +115,7 @@ async def test_cancelling_an_observer_does_not_touch_the_child(tmp_path: Path) -
     async with Kit(tmp_path) as kit:
         view = kit.runs.admit(request(launch=options({"reply": 1, "after": 0.03})), OWNER)
         observer = asyncio.ensure_future(kit.runs.observe(view.run_id, OWNER))
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         observer.cancel()
         with pytest.raises(asyncio.CancelledError):
             await observer
@@ -135,11 +136,38 @@ async def test_a_stub_child_of_an_earlier_process_is_observed_without_a_second_c
     async with Kit(tmp_path, clock=clock, calls=tmp_path / "calls") as kit:
         found = kit.runs.find("wr_1/a/1", OWNER)
         assert found is not None and found.run_id == view.run_id
-        observed = await asyncio.wait_for(kit.runs.observe(view.run_id, OWNER), 5)
+        observed = await asyncio.wait_for(kit.runs.observe(view.run_id, OWNER), 60)
         assert (observed.status, observed.output) == (AgentRunStatus.SUCCESS, {"n": 5})
         assert observed.evidence == view.evidence
         assert len((tmp_path / "calls").read_text().splitlines()) == 1
         assert kit.runs.live == {}
+
+
+async def test_recorded_answers_keep_their_order_in_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later answer is asked about first, and given once the engine has committed the earlier one."""
+    monkeypatch.setattr("workbench.agents.stuborder.PATIENCE", 1e6)
+    entries = [
+        {"step": step, "reply": step, "turn": turn, "request": request_hash("lead_agent", {"task": None})}
+        for step, turn in (("never", 1), ("early", 2), ("late", 3))
+    ]
+    before = Kit(tmp_path)
+    early, late = (
+        before.runs.admit(request(step, launch=options(*entries)), OWNER) for step in ("early", "late")
+    )
+    assert (early.status, late.status) == (AgentRunStatus.RUNNING, AgentRunStatus.RUNNING)
+    await asyncio.sleep(0)
+    before.kill()
+    async with Kit(tmp_path) as kit:
+        last = asyncio.ensure_future(kit.runs.observe(late.run_id, OWNER))
+        await asyncio.sleep(0)
+        first = await asyncio.wait_for(kit.runs.observe(early.run_id, OWNER), 60)
+        assert first.output == "early"
+        waits = kit.runs.find("wr_1/late/1", OWNER)
+        assert waits is not None and waits.status.active, "only the commit of the earlier answer gives it"
+        kit.runs.delivered("wr_1", ["early"])
+        assert (await asyncio.wait_for(last, 60)).output == "late"
 
 
 async def test_a_hanging_child_of_an_earlier_process_hangs_until_it_is_interrupted(tmp_path: Path) -> None:
@@ -207,7 +235,7 @@ async def test_closing_leaves_durable_children_active_and_interrupts_the_others(
     hang = kit.runs.admit(request("h", launch=options({"hang": True})), OWNER)
     inside = kit.runs.admit(request("b", agent="writer", launch={"agents": "real"}), OWNER)
     await asyncio.sleep(0)
-    await asyncio.wait_for(kit.runs.drain(0.01), 5)
+    await asyncio.wait_for(kit.runs.drain(0.01), 60)
     await kit.close()
     async with Kit(tmp_path, clock=lambda: now() + 600 * SECOND) as again:
         status = [again.store.child(view.run_id) for view in (stub, hang, inside)]

@@ -116,6 +116,7 @@ def changed(folder: Path, old: str, new: str, launch: Mapping[str, Any]) -> tupl
         ("temperature: 0.5", "temperature: 0.6", {"agents.writer.settings.temperature"}),
         ("backend: stub", "backend: manual", {"agents.lead_agent.backend"}),
         ("theme: nord", "theme: textual-dark", set()),
+        ("temperature: 0.5", "temperature: 0.5, price: {input: 1, output: 2, currency: USD}", set()),
         ("ctrl+x", "ctrl+y", set()),
         ("stubs: [a.yaml]", "stubs: [b.yaml]", set()),
         ("theme: nord", "auth: {mode: disabled}", {"auth"}),

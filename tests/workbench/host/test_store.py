@@ -102,7 +102,7 @@ def test_a_newer_store_is_refused_in_words_and_left_alone(tmp_path: Path) -> Non
     connection.execute("INSERT INTO migrations VALUES (99, 'later', 0)")
     connection.commit()
     connection.close()
-    with pytest.raises(StoreTooNew, match="has schema 99, and this version knows 1"):
+    with pytest.raises(StoreTooNew, match="has schema 99, and this version knows 2"):
         HostStore.open(path)
 
 
@@ -117,13 +117,13 @@ def test_a_file_that_is_no_store_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_a_migration_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "host.sqlite"
-    broken = (*schema.MIGRATIONS, (2, "broken", ("CREATE TABLE half (a)", "CREATE TABLE nonsense (")))
+    broken = (*schema.MIGRATIONS, (3, "broken", ("CREATE TABLE half (a)", "CREATE TABLE nonsense (")))
     monkeypatch.setattr("workbench.host.store.MIGRATIONS", broken)
     with pytest.raises(StoreFailed):
         HostStore.open(path)
     monkeypatch.setattr("workbench.host.store.MIGRATIONS", schema.MIGRATIONS)
     store = HostStore.open(path)
-    assert store.read("SELECT number FROM migrations") == [(1,)]
+    assert store.read("SELECT number FROM migrations") == [(1,), (2,)]
     assert store.read("SELECT 1 FROM sqlite_schema WHERE name = 'half'") == []
     store.close()
 

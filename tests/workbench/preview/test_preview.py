@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -159,10 +158,10 @@ async def test_a_decoder_that_misbehaves_ends_and_is_reaped(
     script = tmp_path / "decoder.py"
     script.write_text(program)
     monkeypatch.setattr(process, "_CHILD", str(script))
-    before, started = children(), time.monotonic()
+    before = children()
+    seconds = 1 if "longer" in words else 60
     with pytest.raises(PreviewFailed, match=words):
-        await render(png(), "image/png", width=10, height=10, seconds=1)
-    assert time.monotonic() - started < 30
+        await render(png(), "image/png", width=10, height=10, seconds=seconds)
     assert children() - before == set()
 
 

@@ -104,7 +104,7 @@ def notices(app: WorkbenchApp) -> str:
 
 async def until(pilot: Pilot[Any], condition: Callable[[], Any]) -> None:
     """Let the application work until ``condition`` holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await pilot.pause(0.01)
     await pilot.pause()

@@ -35,6 +35,8 @@ def neutral(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     time.tzset()
     monkeypatch.setattr(App, "cursor_blink", False, raising=False)
     monkeypatch.setattr("textual.widgets._input.Input.cursor_blink", False, raising=False)
+    # What is shown in passing stays until a test removes it, however slow the machine is.
+    monkeypatch.setattr(WorkbenchApp, "NOTIFICATION_TIMEOUT", 3_600)
     monkeypatch.setattr("textual.widgets._text_area.TextArea.cursor_blink", False, raising=False)
     yield
     monkeypatch.undo()

@@ -16,8 +16,10 @@ import msgspec
 from tests.workbench.tui.host_support import HostClient, child, extension, listing, record
 from tests.workbench.tui.hostile import PAYLOADS
 from tests.workbench.tui.replay_support import bundle, rewritten
+from tests.workbench.tui.terminal import without_blinking
 from tests.workbench.tui.test_hostile import hostile_list, hostile_run
 from tests.workbench.tui.test_review_bytes import hostile_client
+from workbench.logs import logged
 from workbench.replaying import Given
 from workbench.tui.app import run_app
 from workbench.workspace import Workspace
@@ -49,7 +51,7 @@ def furnish(root: Path, payloads: Sequence[str]) -> None:
         for text in texts
     ]
     (root / "a.workflow.js").write_text("\n".join(lines), "utf-8")
-    keymap = {text: text for text in texts[:40]}
+    keymap = {text: text for text in texts[:40] if max(text) <= "\uffff"}  # YAML knows no pairs of surrogates
     (root / "workbench.yaml").write_text(json.dumps({"keymap": keymap}), "utf-8")
 
 
@@ -102,6 +104,7 @@ def client_of_everything(workspace: Workspace, payloads: Sequence[str]) -> HostC
 def main(which: str, root: Path) -> int:
     first, last = (int(part) for part in which.split(":"))
     payloads = PAYLOADS[first:last]
+    without_blinking()
     furnish(root, payloads)
     workspace = Workspace.find(root, root)
     client = client_of_everything(workspace, payloads)
@@ -109,7 +112,8 @@ def main(which: str, root: Path) -> int:
     async def factory() -> Any:
         return client
 
-    return run_app(workspace, factory, "author", Given(hostile_bundle(payloads)))
+    with logged(workspace.state_dir):
+        return run_app(workspace, factory, "author", Given(hostile_bundle(payloads)))
 
 
 if __name__ == "__main__":

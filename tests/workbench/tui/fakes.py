@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 from tests.workbench.tui.rest import at_rest
 from workbench.child_runs import Assembled, ChildRun
+from workbench.review_questions import Question
 from workflows_core.engine.evidence import Evidence
 from workflows_core.engine.reconciliation import ReconcileRequest
 from workflows_core.engine.recovery import Preview
@@ -412,6 +413,24 @@ class FakeClient:
         await self._called("evidence")
         return self.known.get(step_id, Evidence(hash="e" * 64, step_id=step_id))
 
+    async def questions(self) -> list[Question]:
+        """Those of the running steps with the badge manual, the oldest first."""
+        await self._called("questions")
+        found = [
+            Question(
+                view.run_id,
+                step.step_id,
+                step.attempt,
+                str(step.agent_ref),
+                str(step.child_run_id),
+                step.started_at or view.since,
+            )
+            for view in self.views.values()
+            for step in view.steps
+            if step.status is StepStatus.RUNNING and step.badge == "manual"
+        ]
+        return sorted(found, key=lambda question: (question.since, question.child_run_id))
+
     async def answer(self, child_run_id: str, output: Any = None, *, failed: str | None = None) -> Outcome:
         """The answer is kept in ``answered``; the run stays as it is."""
         await self._called("answer")
@@ -480,7 +499,7 @@ def flat(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until ``condition`` holds; an assertion fails where it does not in time."""
     end = asyncio.get_running_loop().time() + seconds
     while not condition():

@@ -14,7 +14,7 @@ from textual.app import App
 from textual.screen import Screen
 
 #: Seconds after which an application that does not come to rest fails the test.
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 #: A timer that fires once within this many seconds is waited for.
 SOON_SECONDS = 0.15
 #: Groups of workers that end by themselves; a dialog's worker waits for a person.

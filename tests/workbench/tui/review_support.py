@@ -97,6 +97,23 @@ def at_pause(run_id: str = "wr_00000000000000e5", **changes: Any) -> RunView:
     return make_run(run_id, **(fields | changes))
 
 
+def asking(*names: str, since: float = 30, **changes: Any) -> RunView:
+    """A running run whose steps ``names`` ask the manual agent ``man``, beside a stub's call."""
+    asked = [
+        make_step(
+            name,
+            StepStatus.RUNNING,
+            badge="manual",
+            agent_ref="man",
+            started=since - number,
+            input=f"Is {name} \x1b[2Jfine?",
+        )
+        for number, name in enumerate(names)
+    ]
+    fields = {"state": RunState.RUNNING, "name": "asks", "steps": (make_step("other"), *asked)} | changes
+    return make_run("wr_00000000000000b7", **fields)
+
+
 def unsettled(run_id: str = "wr_00000000000000f6", **changes: Any) -> RunView:
     fields: dict[str, Any] = {
         "state": RunState.NEEDS_RECONCILIATION,

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 30
+SECONDS = 60
 
 
 class Terminal:
@@ -39,6 +40,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, *pixels))
         self._slave = slave
+        self._open = [slave, self._master]
         self.before = termios.tcgetattr(slave)
         self.seen = b""
         self.process = subprocess.Popen(
@@ -54,20 +56,24 @@ class Terminal:
         """Read until every one of ``parts`` was written since the last call."""
         start = len(self.seen)
         wanted = [part.encode() for part in parts]
-        end = time.monotonic() + SECONDS
-        while not all(part in self.seen[start:] for part in wanted):
-            assert time.monotonic() < end, self.seen[-2_000:]
-            self._read(0.1)
+        assert self.reads(lambda: all(part in self.seen[start:] for part in wanted)), self.seen[-2_000:]
+
+    def reads(self, condition: Callable[[], bool], seconds: float = SECONDS) -> bool:
+        """Read until ``condition`` holds, for so many seconds at most. Whether it holds."""
+        end = time.monotonic() + seconds
+        while not (held := condition()) and time.monotonic() < end:
+            self.read(0.1)
+        return held
 
     def quiet(self, seconds: float = 0.4) -> None:
         """Read until nothing is written for a while."""
         end = time.monotonic() + SECONDS
-        while self._read(seconds):
+        while self.read(seconds):
             assert time.monotonic() < end, self.seen[-2_000:]
 
     def answered(self) -> None:
         """Read until a key had its effect; one that has none is not waited for long."""
-        if self._read(2.0):
+        if self.read(2.0):
             self.quiet(0.15)
 
     def press(self, keys: bytes) -> None:
@@ -75,25 +81,27 @@ class Terminal:
 
     def finish(self) -> int:
         """Read to the end and return the exit code."""
-        end = time.monotonic() + SECONDS
-        while self.process.poll() is None:
-            assert time.monotonic() < end, self.seen[-2_000:]
-            self._read(0.1)
-        while self._read(0.0):
+        assert self.reads(lambda: self.process.poll() is not None), self.seen[-2_000:]
+        while self.read(0.0):
             pass
         return self.process.wait()
 
     def attributes(self) -> list[Any]:
         return termios.tcgetattr(self._slave)
 
+    def hang_up(self) -> None:
+        """Be gone, without a signal to anybody."""
+        while self._open:
+            os.close(self._open.pop())
+
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        os.close(self._slave)
-        os.close(self._master)
+        self.hang_up()
 
-    def _read(self, wait: float) -> bool:
+    def read(self, wait: float) -> bool:
+        """Read what is written, waiting so many seconds for it. Whether anything was."""
         if not select.select([self._master], [], [], wait)[0]:
             return False
         try:
@@ -104,10 +112,19 @@ class Terminal:
         return bool(data)
 
 
+def without_blinking() -> None:
+    """Let no cursor blink, so that an application that has nothing to do writes nothing."""
+    from textual.widgets import Input, TextArea
+
+    for owner in (Input, TextArea):
+        owner.cursor_blink = False  # type: ignore[assignment]
+
+
 def child(mode: str, root: Path) -> int:
     """What runs on the terminal: the application over a fake client."""
     from tests.workbench.tui.fakes import FakeClient, completed_run
     from tests.workbench.tui.test_hostile import hostile_list, hostile_run
+    from workbench.logs import logged
     from workbench.tui import app
     from workbench.tui.screens.runs import RunsScreen
     from workbench.workspace import Workspace
@@ -129,8 +146,11 @@ def child(mode: str, root: Path) -> int:
             raise RuntimeError("planted \x1b]0;PWN\x07")
 
         RunsScreen.action_next_group = crash  # type: ignore[method-assign]
+    without_blinking()
+    workspace = Workspace.find(root, root)
     try:
-        code = app.run_app(Workspace.find(root, root), factory, "runs")
+        with logged(workspace.state_dir):
+            code = app.run_app(workspace, factory, "runs")
     except StoreInUse as error:
         print(f"refused: {error}", "closed" if client.closed else "open")
         return 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from textual import work
+from textual.screen import Screen
 from textual.widget import Widget
 
 import workbench.tui
@@ -28,7 +30,7 @@ from workbench.tui.leaving import LeaveDialog, farewell
 from workbench.tui.messages import Tick
 from workbench.tui.palette import Command, Palette, matching
 from workbench.tui.screens.base import Column, WorkbenchScreen
-from workbench.tui.screens.dialogs import Modal
+from workbench.tui.screens.dialogs import Answer, Dialog, Modal
 from workbench.tui.screens.help import HelpScreen
 from workbench.tui.screens.notices import NoticesScreen
 from workbench.tui.widgets.bars import KeyLine, Standing, TopLine, total
@@ -395,6 +397,30 @@ async def test_asking_to_leave_twice_asks_once(plain: MakeApp) -> None:
         await pilot.press("escape")
 
 
+async def test_asking_to_leave_twice_asks_once_about_unsaved_work(
+    plain: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Screen[Any]] = []
+
+    async def may_leave(screen: Plain) -> bool:
+        asked.append(screen)
+        return await screen.app.push_screen_wait(Asked()) == 1
+
+    monkeypatch.setattr(Plain, "may_leave", may_leave)
+    app = plain()
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, Asked))
+        await pilot.press("ctrl+q")
+        await settle(pilot)
+        assert len(asked) == 1
+        app.screen.finish(0)
+        await until(pilot, lambda: not isinstance(app.screen, Asked))
+        await settle(pilot)
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: len(asked) == 2)
+
+
 def test_runs_of_another_owner_go_on() -> None:
     run = make_run(state=RunState.RUNNING, name="a\x1bb")
     text = farewell([run], owner=False)  # type: ignore[list-item]
@@ -643,6 +669,54 @@ async def test_a_second_press_does_not_close_what_lies_below(plain: MakeApp) -> 
         assert results == [1] and app.screen is below
         await pilot.press("n")
         assert app.screen is below
+
+
+async def test_what_ends_under_another_dialog_closes_once_that_is_gone(plain: MakeApp) -> None:
+    app = plain()
+    async with app.run_test() as pilot:
+        results: list[int | None] = []
+        below, above = Asked(), Asked()
+        app.push_screen(below, results.append)
+        app.push_screen(above, results.append)
+        await pilot.pause()
+        below.finish(1)
+        await settle(pilot)
+        assert app.screen is above and results == []
+        above.finish(2)
+        await until(pilot, lambda: results == [2, 1])
+        await until(pilot, lambda: app.screen_stack == [app.base_screen])
+
+
+@pytest.mark.parametrize("turns", range(0, 24, 2))
+async def test_a_dialog_that_is_closed_while_it_opens_does_no_harm(plain: MakeApp, turns: int) -> None:
+    app = plain()
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        dialog = Dialog(
+            "Delete it?", "It is gone then.", [Answer("keep", "Keep"), Answer("delete", "Delete")]
+        )
+        app.push_screen(dialog)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await app.pop_screen()
+        assert app.screen_stack == [app.base_screen]
+        await pilot.press("tab")
+
+
+async def test_what_raises_while_the_application_ends_does_not_change_how_it_ends(plain: MakeApp) -> None:
+    app = plain()
+    raised = asyncio.Event()
+
+    def late() -> None:
+        raised.set()
+        app.base_screen.query_one("#gone")
+
+    async with app.run_test() as pilot:
+        await settle(pilot)
+        app.base_screen.call_later(late)
+        app.exit(128 + 15)
+        await raised.wait()
+    assert (app.return_value, app.return_code) == (128 + 15, 0)
 
 
 def test_every_dialog_ends_through_finish() -> None:

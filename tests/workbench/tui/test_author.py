@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets._toast import Toast
 
 from tests.workbench.tui.author_support import (
     NARROW,
@@ -107,11 +108,20 @@ async def test_a_check_waits_until_the_text_stands_still(
     app = make_app(screen="author")
     async with app.run_test(size=WIDE) as pilot:
         await ready(pilot, app)
-        monkeypatch.setattr(author_checks, "DELAY_SECONDS", 0.3)
+        checker = author(app)._checker
+        monkeypatch.setattr(author_checks, "DELAY_SECONDS", 3_600.0)
         before = len(seen)
-        await pilot.press(*"ODD")
+        due = []
+        for letter in "OD":
+            await pilot.press(letter)
+            assert checker._timer is not None and checker._timer not in due
+            due.append(checker._timer)
+        assert due[0]._task is None and due[1]._task is not None, "each key begins the wait anew"
         assert len(seen) == before
+        monkeypatch.setattr(author_checks, "DELAY_SECONDS", 0.001)
+        await pilot.press("D")
         await until(pilot, lambda: shown(app).problems)
+        assert due[1]._task is None
         assert seen[before:] == ["ODD" + SCRIPT]
         await pilot.press("ctrl+t")
         await until(pilot, lambda: len(seen) == before + 2)
@@ -120,11 +130,12 @@ async def test_a_check_waits_until_the_text_stands_still(
 async def test_an_answer_about_an_older_text_is_dropped(
     make_app: MakeApp, scripts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on = threading.Event()
+    began, go_on = threading.Event(), threading.Event()
 
     def slow(text: str, args: Any) -> Answer:
         if text.startswith("ODD") and not text.startswith("ODDx"):
-            assert go_on.wait(10)
+            began.set()
+            assert go_on.wait(60)
         return fake_check(text, args)
 
     monkeypatch.setattr(InThread, "find", staticmethod(slow))
@@ -139,7 +150,7 @@ async def test_an_answer_about_an_older_text_is_dropped(
             lambda self, file, checked: (taken.append(checked.text), real(self, file, checked))[1],
         )
         await pilot.press(*"ODD")
-        await pilot.pause(0.1)
+        await until(pilot, began.is_set)
         await pilot.press("x")
         go_on.set()
         await until(pilot, lambda: taken and taken[-1] == "ODDx" + SCRIPT)
@@ -165,14 +176,23 @@ async def test_a_refused_launch_leads_to_the_first_error_past_the_warnings(
     make_app: MakeApp, scripts: Path
 ) -> None:
     app = make_app(screen="author")
-    async with app.run_test(size=NARROW) as pilot:
+    async with app.run_test(size=NARROW, notifications=True) as pilot:
         await ready(pilot, app)
         await pilot.press(*"ODDODDODDODDBAD", "ctrl+r")
         await until(pilot, lambda: "Not launched: the script has 1 error." in notices(app))
         assert "BAD is not good" in author(app).query_one("#sentence", TextBlock).plain
         await until(pilot, lambda: "1:13" in painted(app))
+        # Nothing lies over the problems: their own pane says what they stopped, until they are others.
+        await until(pilot, lambda: "Not launched: 1 error" in painted(app))
+        assert not app.screen.query(Toast) and not len(app._notifications)
+        assert "BAD is not good" in painted(app)
+        app.notice("said in passing")
+        await until(pilot, lambda: "said in passing" in painted(app))
+        assert "BAD is not good" in painted(app) and "Not launched: 1 error" in painted(app)
         await pilot.press("enter")
         assert shown(app).editor.cursor_location == (0, 12)
+        await pilot.press("delete")
+        await until(pilot, lambda: "Not launched" not in painted(app))
 
 
 async def test_warnings_do_not_stop_the_launch(make_app: MakeApp, scripts: Path) -> None:

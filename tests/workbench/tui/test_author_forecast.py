@@ -20,8 +20,8 @@ from tests.workbench.tui.fakes import (
     summary_of,
     waiting_run,
 )
+from workbench.forecast import Subject, expected, quota, worked
 from workbench.tui.app import WorkbenchApp
-from workbench.tui.screens.author_forecast import Subject, expected, quota, worked
 from workbench.tui.widgets.editor_form import Setting, TextBlock
 from workflows_core.limits import Limits
 from workflows_core.model import RunState, RunView, StepKind, StepStatus

@@ -60,9 +60,11 @@ async def test_from_an_empty_folder_to_a_saved_version(tmp_path: Path) -> None:
             await until(pilot, lambda: pane(app).arguments.value is None)
             await pilot.press("ctrl+r")
             await until(pilot, lambda: "Not launched: the arguments are not usable" in notices(app))
+            await until(pilot, lambda: "Not launched" in painted(app))
             await pilot.press(*'"Ada"}')
             await until(pilot, lambda: pane(app).arguments.value == {"name": "Ada"})
             assert all(part in painted(app) for part in ("sends 14 of 4,000 bytes", '{"name":"Ada"}'))
+            assert "Not launched" not in painted(app)
 
             # A run fails; the pane says why and where, and a key leads to the step in Runs.
             await pilot.press("escape", "enter")

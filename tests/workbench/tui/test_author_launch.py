@@ -113,7 +113,7 @@ async def test_a_launch_on_real_agents_asks_with_the_bound_on_calls(
         await pilot.press("space", "ctrl+r")
         await until(pilot, lambda: app.screen is not author(app))
         assert "Up to 3 calls to real Agents:" in painted(app)
-        assert "What a call costs is" in painted(app)
+        assert "None of these is paid by the call." in painted(app)
         await pilot.press("enter")
         await until(pilot, lambda: app.screen is author(app))
         assert client.launched == []

@@ -27,7 +27,7 @@ from tests.workbench.tui.host_support import (
     evidence,
     record,
 )
-from workbench.client import OwnerSilent
+from workbench.access import OwnerSilent
 from workbench.host.reloading import ReloadPlan, ReloadResult
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.messages import Tick
@@ -35,6 +35,7 @@ from workbench.tui.screens.dialogs import Dialog
 from workbench.tui.screens.host import HostScreen
 from workbench.tui.screens.runs import RunsScreen
 from workbench.tui.widgets.choice import Choice
+from workbench.tui.widgets.lines import LineList
 from workbench.workspace import Workspace
 from workflows_core.errors import Refused
 
@@ -70,6 +71,20 @@ async def test_f6_shows_the_host_from_anywhere(host_app: MakeApp) -> None:
         text = await press(pilot, "f6")
         assert app.current_mode == "host"
         assert all(name in text for name in SECTIONS)
+
+
+async def test_a_section_that_the_cursor_has_left_is_not_shown(host_app: MakeApp) -> None:
+    app = host_app()
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot)
+        screen = app.base_screen
+        assert isinstance(screen, HostScreen)
+        sections = screen._sections.list
+        late = sections.current_id
+        await press(pilot, "down")
+        sections.post_message(LineList.Highlighted(sections, 0, late))
+        await settle(pilot)
+        assert screen._detail.section == sections.current_id != late
 
 
 async def test_extensions_show_contributions_budgets_and_diagnostics(host_app: MakeApp) -> None:

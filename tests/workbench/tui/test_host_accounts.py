@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.workbench.tui.fakes import completed_run, flat, screen_text, settle, 
 from tests.workbench.tui.host_support import CONFIG, HostClient, configure
 from workbench.client import Client
 from workbench.host import accounts
+from workbench.hostview import SessionUse
 from workbench.inert import acts
 from workbench.login import load_login, opened_accounts
 from workbench.settings import Session, Settings
@@ -190,10 +192,18 @@ async def test_a_true_log_in_hashes_in_another_thread_and_leaves_nothing_behind(
         )
         async with app.run_test(size=WIDE) as pilot:
             await until(pilot, lambda: "nobody · password" in screen_text(app))
+            # That nobody is logged in is no problem: it is said, with the key that changes it.
+            hidden = "Nobody is logged in, so the extensions are not told. I logs in."
+            await until(pilot, lambda: hidden in flat(screen_text(app)))
+            await pilot.press("3")
+            await until(pilot, lambda: "Nobody is logged in. I logs in." in flat(screen_text(app)))
+            await until(pilot, lambda: screen_text(app).count("no log-in") == 2)
+            assert "problem" not in screen_text(app) and "ermitted" not in screen_text(app)
             await opened(pilot)
             await type_name(pilot, "ada")
             await pilot.press(*"correct", "space", *"horse", "enter")
             await until(pilot, lambda: "ada · password" in screen_text(app))
+            await until(pilot, lambda: "no log-in" not in screen_text(app))
             kept = load_login(space.root)
             assert kept is not None and kept.user_id == "ada"
             assert hashed_in and threading.get_ident() not in hashed_in
@@ -208,6 +218,26 @@ async def test_a_true_log_in_hashes_in_another_thread_and_leaves_nothing_behind(
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert PASSWORD.encode() not in await asyncio.to_thread(path.read_bytes), path
+
+
+async def test_log_ins_elsewhere_are_told_beside_that_nobody_is_logged_in_here(
+    password_app: MakeApp,
+) -> None:
+    client = HostClient(completed_run(), who="nobody · password")
+    app = password_app(client)
+    elsewhere = SessionUse("password:00ff", "bea", "password", "password, account bea, pts/4", True)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await pilot.press("3")
+        await settle(pilot)
+        screen = app.base_screen
+        assert isinstance(screen, HostScreen) and screen._view is not None
+        screen._view = replace(screen._view, logged_out=True, sessions=[elsewhere])
+        screen._fill()
+        await settle(pilot)
+        text = flat(screen_text(app))
+        assert "Nobody is logged in. I logs in." in text
+        assert "bea" in text and "problem" not in text
 
 
 async def test_i13_what_a_failed_log_in_says_is_inert(password_app: MakeApp) -> None:

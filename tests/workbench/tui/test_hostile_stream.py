@@ -31,7 +31,7 @@ KEYS = {
 }  # fmt: skip
 _SEQUENCES = re.compile(rb"\x1b(?:\][^\x07]*\x07|_[^\x1b]*\x1b\\|\[[0-?]*[ -/]*[@-~]|[78])")
 #: How often a walk is begun anew where something was still being read on the way.
-ROUNDS = 4
+ROUNDS = 8
 #: Payloads that may stand only where no walk scrolls to.
 HIDDEN = len(PAYLOADS) // 3
 Walk = Callable[[int, int, tuple[int, int], str], bytes]
@@ -62,6 +62,7 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
             for key in WALK[screen].split():
                 terminal.press(KEYS.get(key, key.encode()))
                 terminal.answered()
+            terminal.quiet()
             if len(not_drawn(terminal.seen, PAYLOADS[first:last])) <= HIDDEN or size[1] < 400:
                 break
         os.kill(terminal.process.pid, signal.SIGTERM)

@@ -21,9 +21,11 @@ from tests.workbench.tui.replay_support import (
     replay_of,
     sight,
 )
-from workbench.replaying import Given
+from tests.workflows_core.journal.test_preview import cut
+from workbench.replaying import Given, Opened, read_run
 from workbench.travelling import Act, Seen, Traveller
 from workbench.workspace import Workspace
+from workflows_core.errors import UsageError
 from workflows_core.journal.bundle import Bundle
 from workflows_core.journal.redact import redact
 from workflows_core.journal.verify import verdict_document, verify_bundle
@@ -264,10 +266,35 @@ async def test_go_to(replay_app: MakeApp) -> None:
         await press(pilot, "g")
         assert "Frame 3 " in await enter(pilot, "3")
         assert not app.notices
-        for typed, told in (("99", "There is no frame 99; the last one is 10."), ("zz", "zz is no frame")):
-            await press(pilot, "g")
-            assert "Frame 3 " in await enter(pilot, typed)
-            assert told in app.notices[-1].message
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("99", "There is no frame 99; the journal has frames 0 to 10."),
+        ("zz", "'zz' is no frame; write a number, '#STATEMENT', ':LINE', ':LINExTIMES' or 'end'."),
+        (":24x9", "Line 24 runs 3 times after this place, not 9."),
+        ("#0", "There is no statement 0; the run has statements 1 to 25."),
+        ("#999", "There is no statement 999; the run has statements 1 to 25."),
+        (":1", "Line 1 does not run in this run: no statement begins on it; the next one is on line 3."),
+        (":999", "Line 999 does not run in this run: no statement begins on it."),
+        (":3", "Line 3 does not run after this place."),
+    ],
+)
+async def test_a_place_that_is_not_there_is_said_and_asked_for_again(
+    replay_app: MakeApp, typed: str, told: str
+) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home", "g")
+        assert "statement 4 of 25" in await enter(pilot, "#4")
+        await press(pilot, "g")
+        text = await enter(pilot, typed)
+        assert app.screen.id == "go-to" and told in flat(text) and not app.notices
+        assert "statement 4 of 25" in text
+        assert "statement 5 of 25" in await enter(pilot, "#5")
+        assert app.screen is app.base_screen
+        assert "statement 6 of 25" in await press(pilot, "full_stop")
 
 
 async def test_the_worker_ends_with_the_screen_and_the_place_is_kept(replay_app: MakeApp) -> None:
@@ -283,6 +310,66 @@ async def test_the_worker_ends_with_the_screen_and_the_place_is_kept(replay_app:
         await press(pilot, "f5")
         assert "statement 4 of " in await press(pilot, "full_stop")
     assert not traveller.running
+
+
+async def test_another_run_is_shown_though_a_step_was_under_way(
+    replay_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot, "home")
+        screen, closing, close, step = replay_of(app), asyncio.Event(), asyncio.Event(), asyncio.Event()
+        old = screen._mover.traveller
+        assert old is not None
+        plain_close, plain_move = Traveller.close, Traveller.move
+
+        async def closed(self: Traveller, **options: Any) -> None:
+            if self is old:
+                closing.set()
+                await close.wait()
+            await plain_close(self, **options)
+
+        async def moved(self: Traveller, act: Act) -> Seen:
+            if self is old:
+                await step.wait()
+            return await plain_move(self, act)
+
+        monkeypatch.setattr(Traveller, "close", closed)
+        monkeypatch.setattr(Traveller, "move", moved)
+        monkeypatch.setattr("workbench.tui.screens.replay_moves.STALE", 600)
+        screen.open_target(str(BUNDLES / "crashed.wfrun"))
+        await until(pilot, closing.is_set)
+        screen.action_step(1)
+        close.set()
+        await until(pilot, lambda: screen.opened is not None and bool(screen.opened.ending))
+        step.set()
+        await until(pilot, lambda: screen.panes.seen is not None and not screen._mover.moving)
+        await until(pilot, lambda: not old.running)
+        with pytest.raises(UsageError, match="another run was opened"):
+            await old.evaluate("1")
+
+
+async def test_a_run_that_comes_after_one_has_left_starts_no_worker(
+    replay_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = replay_app("complete")
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot)
+        screen, read = replay_of(app), asyncio.Event()
+
+        async def late(given: Bundle, script: str | None) -> Opened:
+            await read.wait()
+            return await read_run(given, script)
+
+        monkeypatch.setattr("workbench.tui.screens.replay.read_run", late)
+        screen.open_target(str(BUNDLES / "crashed.wfrun"))
+        await pilot.press("f3")
+        await until(pilot, lambda: app.screen is not screen)
+        read.set()
+        await until(pilot, lambda: screen.opened is not None and bool(screen.opened.ending))
+        assert not screen._mover.moving
+        await press(pilot, "f5")
+        await until(pilot, lambda: "review" in sight(app))
 
 
 async def test_a_move_that_lasts_shows_progress_and_is_given_up_for_another_place(
@@ -359,3 +446,15 @@ async def test_everything_is_reached_on_a_small_terminal(replay_app: MakeApp) ->
             seen |= {name for name in ("Frames 8", "checks  32", "In sight", "Where it ends") if name in text}
             assert max(map(len, text.splitlines())) <= 80
         assert seen == {"Frames 8", "checks  32", "In sight", "Where it ends"}
+
+
+async def test_a_run_that_is_stepped_by_frames_says_so_and_offers_no_more(replay_app: MakeApp) -> None:
+    script = "globalThis.eval = () => 'mine';\nlog(eval('1'));\nconst r = 1;\nreturn r;\n"
+    app = replay_app(await cut(script, rounds=0))
+    async with app.run_test(size=WIDE) as pilot:
+        text = await press(pilot)
+        assert "With probes this script asks something else: stepping is by frames." in sight(app)
+        assert "breakpoint" not in text and "watch" not in text
+        before = screen_text(app)
+        assert await press(pilot, "full_stop", "b", "w", "W") == before
+        assert "In sight at frame 0" in await press(pilot, "home")

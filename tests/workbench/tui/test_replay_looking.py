@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.workbench.tui.fakes import flat, screen_text, until
 from tests.workbench.tui.replay_support import MakeApp, enter, press, replay_of, sight
+from tests.workflows_core.journal.test_preview import cut
 from workbench.travelling import Traveller
 
 WIDE = (120, 40)
@@ -71,6 +72,25 @@ async def test_a_name_of_an_inner_scope_is_not_in_sight_elsewhere(replay_app: Ma
         await press(pilot, "W")
         text = await enter(pilot, "nowhere")
         assert text.count("not in sight") == 11
+
+
+async def test_the_console_keeps_the_place_where_a_run_was_cut(replay_app: MakeApp) -> None:
+    script = """\
+let y = 0;
+const p = agent({stepId: 'a', agentRef: 'lead_agent', task: 1});
+y = 1;
+y = 2;
+return await p;
+"""
+    app = replay_app(await cut(script, rounds=0))
+    async with app.run_test(size=WIDE) as pilot:
+        await press(pilot)
+        before = sight(app)
+        assert "where it ends" in screen_text(app) and "in flight" in before
+        await press(pilot, "C")
+        assert "2" in await enter(pilot, "y + 0")
+        await press(pilot, "escape")
+        assert sight(app) == before
 
 
 async def test_a_console_that_does_not_end_says_so_and_the_screen_goes_on(replay_app: MakeApp) -> None:

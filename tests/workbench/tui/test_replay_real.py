@@ -58,9 +58,9 @@ async def application(folder: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot[A
         app = WorkbenchApp(context, screen="runs", screens=screens)
         async with app.run_test(size=(120, 40)) as pilot:
             await client.wait_idle()
-            await until(pilot, lambda: "✓" in screen_text(app), seconds=30)
+            await until(pilot, lambda: "✓" in screen_text(app), seconds=120)
             await press(pilot, "p")
-            await until(pilot, lambda: "Frames 8" in screen_text(app), seconds=30)
+            await until(pilot, lambda: "Frames 8" in screen_text(app), seconds=120)
             yield app, pilot, await client.view(run_id)
     finally:
         await client.close()
@@ -84,17 +84,17 @@ async def test_an_edited_script_goes_on_as_it_was_asked_to(
         editor = app.screen.query_one(ScriptEditor)
         editor.text = editor.text.replace("task: {id}", "task: id === 'b' ? {id, more: 1} : {id}")
         await press(pilot, "tab", "tab", "tab", "enter")
-        await until(pilot, lambda: app.screen.id == "first-difference", seconds=30)
+        await until(pilot, lambda: app.screen.id == "first-difference", seconds=120)
         assert "Differs at frame 3, 3:22" in await press(pilot, "shift+tab", *["enter"] * way)
         await press(pilot, *["tab"] * 4, "enter")
         if way == 2:
-            await until(pilot, lambda: "Launch on real Agents?" in screen_text(app), seconds=30)
+            await until(pilot, lambda: "Launch on real Agents?" in screen_text(app), seconds=120)
             await press(pilot, "tab", "enter")
-        await until(pilot, lambda: app.screen.id == "run-compare", seconds=30)
+        await until(pilot, lambda: app.screen.id == "run-compare", seconds=120)
         client = app.context.client
         await client.wait_idle()
         (made,) = [run for run in await client.runs(None) if run.run_id != parent.run_id]
         view = await client.view(made.run_id)
         assert (view.state, view.parent_run_id) == (RunState.COMPLETED, parent.run_id)
         assert [step.badge for step in view.steps] == badges and view.result == outputs
-        await until(pilot, lambda: "2 equal steps: a, c" in flat(screen_text(app)), seconds=30)
+        await until(pilot, lambda: "2 equal steps: a, c" in flat(screen_text(app)), seconds=120)

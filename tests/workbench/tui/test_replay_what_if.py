@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from extension_api.hashing import canonical_hash
 from tests.workbench.tui.fakes import FakeClient, completed_run, flat, running_run, screen_text, until
-from tests.workbench.tui.replay_support import MakeApp, bundle, enter, press, replay_of
+from tests.workbench.tui.replay_support import BUNDLES, MakeApp, bundle, enter, press, replay_of
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.widgets.editor import ScriptEditor
 from workbench.workspace import Workspace
@@ -267,7 +267,15 @@ async def test_a_fork_is_compared_with_its_parent(replay_app: MakeApp) -> None:
         await press(pilot, "escape")
         client.remove("wr_00000000000000a1")
         text = await press(pilot, "equals_sign")
-        assert "no run is called" in flat(text)
+        assert "no run is called" in flat(text) and "a .wfrun file" in flat(text)
+        await enter(pilot, "no-such.wfrun")
+        assert "there is no file no-such.wfrun" in app.notices[-1].message
+        assert app.screen is app.base_screen
+        await press(pilot, "equals_sign")
+        await enter(pilot, str(BUNDLES / "crashed.wfrun"))
+        assert app.screen.id == "run-compare"
+        shown = app.screen.found  # type: ignore[attr-defined]
+        assert (shown.first.run_id, shown.second.run_id) == (bundle("crashed").run_id, whole.run_id)
     app = replay_app("complete")
     async with app.run_test(size=WIDE) as pilot:
         await press(pilot, "equals_sign")

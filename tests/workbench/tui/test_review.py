@@ -18,6 +18,7 @@ from tests.workbench.tui.fakes import (
     FrozenClock,
     flat,
     make_run,
+    make_step,
     screen_text,
     settle,
     until,
@@ -28,6 +29,7 @@ from tests.workbench.tui.review_support import (
     application,
     approved_before,
     artifact,
+    asking,
     at_checkpoint,
     at_pause,
     client_of,
@@ -43,10 +45,11 @@ from workbench.tui.app import WorkbenchApp
 from workbench.tui.messages import Tick
 from workbench.tui.screens.review import InboxList, ReviewScreen
 from workbench.tui.screens.review_dialogs import TextDialog
+from workbench.tui.screens.run_answer import AnswerDialog
 from workbench.tui.widgets.bytes_view import BytesView
 from workbench.tui.widgets.choice import Choice
-from workflows_core.errors import Conflict
-from workflows_core.model import Cause, RunState, Wait
+from workflows_core.errors import Conflict, StoreFailed
+from workflows_core.model import Cause, RunState, StepStatus, Wait
 
 MakeApp = Callable[..., WorkbenchApp]
 SIZE = (110, 34)
@@ -157,7 +160,7 @@ class TestShownInFull:
             folded = view.bytes_shown
             assert folded is not None and len(folded) == 1
             progress(app).coverage.__init__(len(rows.data))
-            await pilot.pause(0.05)
+            await until(pilot, lambda: progress(app).coverage.seen > 0)
             assert progress(app).coverage.ranges == [folded.span(0)]
             await shown(pilot, "u")
             assert "lines folded" not in screen_text(app)
@@ -377,6 +380,7 @@ class TestDeciding:
             assert "It cannot be decided any more" in text
             assert "no letter" in text or key == "A"
             assert [choice.disabled for choice in app.screen.query(Choice)] == [False, True]
+            assert "[ Close ]" in text and "Not yet" not in text
             await pilot.press("tab", "tab", "enter", "escape")
             await until(pilot, lambda: app.screen is app.base_screen)
             await settle(pilot)
@@ -424,8 +428,7 @@ class TestDeciding:
         app = application(make_app, client)
         async with app.run_test(size=SIZE) as pilot:
             await shown(pilot, "enter")
-            await pilot.pause(0.05)
-            assert "nothing can be decided" in flat(screen_text(app))
+            await until(pilot, lambda: "nothing can be decided" in flat(screen_text(app)))
             assert not may(app, "approve") and not may(app, "open_outside")
 
     @pytest.mark.parametrize(
@@ -732,7 +735,7 @@ class TestArrivals:
             for n in range(5):
                 client.views[f"wr_{n}"] = at_checkpoint(f"wr_{n}")
                 client.changed(f"wr_{n}")
-            await until(pilot, lambda: "5 runs began to wait" in notices(app))
+            await until(pilot, lambda: "5 things began to wait" in notices(app))
 
     async def test_the_terminals_title(self, make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
         client = FakeClient(make_run())
@@ -747,3 +750,93 @@ class TestArrivals:
             client.remove(RUN)
             await until(pilot, lambda: len(written) == 2)
         assert written == ["\x1b]2;1 waiting - workbench\x07", "\x1b]2;workbench\x07"]
+
+
+def header(app: WorkbenchApp) -> str:
+    """What stands over the tabs, in one line each."""
+    subject = detail(app).subject
+    assert subject is not None
+    return "\n".join("".join(span.text for span in line) for line in subject.header(400))
+
+
+class TestQuestions:
+    async def test_each_is_a_row_and_is_counted_and_answered_in_the_dialog_of_runs(
+        self, make_app: MakeApp
+    ) -> None:
+        view = asking("left", "right")
+        client = FakeClient(at_checkpoint(), view)
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            assert [item.step_id for item in app.book.waiting] == ["evidence-review", "left", "right"]
+            assert app.standing.waiting == 3 and "Waiting 3" in screen_text(app)
+            await shown(pilot, "down")
+            text = flat(screen_text(app))
+            assert "Is left ␛[2Jfine?" in text and "You are man, for the step left" in text
+            assert "It has no deadline: the run's time stands still" in header(app)
+            assert may(app, "answer") and not may(app, "approve") and not may(app, "resume")
+            await pilot.press("T")
+            await until(pilot, lambda: isinstance(app.screen, AnswerDialog))
+            await shown(pilot, "4", "2", "enter", "tab", "enter")
+            await until(pilot, lambda: client.answered != [])
+            (given,) = client.answered
+            assert given == (view.steps[1].child_run_id, 42, None)
+            await until(pilot, lambda: "Answer:" in notices(app))
+
+    async def test_its_time_counts_while_other_calls_are_under_way(self, make_app: MakeApp) -> None:
+        view = asking("left")
+        working = make_step("work", StepStatus.RUNNING, agent_ref="helper")
+        app = application(make_app, FakeClient(asking("left", steps=(*view.steps, working))))
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            assert "the run's time counts while its other calls" in header(app)
+
+    async def test_one_that_opens_rings_and_one_that_is_answered_elsewhere_leaves(
+        self, make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rung: list[int] = []
+        client = FakeClient(asking())
+        app = application(make_app, client)
+        monkeypatch.setattr(app, "bell", lambda: rung.append(1))
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            assert not app.book.waiting
+            client.put(asking("left"))
+            await until(pilot, lambda: rung == [1])
+            assert "left of asks waits for your answer." in notices(app)
+            await until(pilot, lambda: may(app, "answer"))
+            client.put(asking())
+            await until(pilot, lambda: "Nothing waits for you." in screen_text(app))
+            assert not may(app, "answer")
+
+    async def test_where_the_owner_is_gone_it_is_no_question(self, make_app: MakeApp) -> None:
+        client = FakeClient(asking("left"))
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            assert len(app.book.waiting) == 1
+            client.put(asking("left", state=RunState.RECOVERABLE))
+            await until(pilot, lambda: not app.book.waiting)
+
+    async def test_runs_are_listed_where_the_questions_cannot_be_read(self, make_app: MakeApp) -> None:
+        client = FakeClient(asking("left"), at_checkpoint())
+        client.failures["questions"] = StoreFailed("the disk refused")
+        app = application(make_app, client)
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            assert [item.step_id for item in app.book.waiting] == ["evidence-review"]
+
+    async def test_the_row_under_the_cursor_is_shown_and_not_one_that_it_has_left(
+        self, make_app: MakeApp
+    ) -> None:
+        app = application(make_app, everything())
+        async with app.run_test(size=SIZE) as pilot:
+            await shown(pilot)
+            screen = app.base_screen
+            assert isinstance(screen, ReviewScreen)
+            rows = screen.query_one(InboxList)
+            late = rows.current_id
+            await shown(pilot, "down")
+            rows.post_message(InboxList.Highlighted(rows, 0, late))
+            await settle(pilot)
+            assert screen._selected == rows.current_id != late

@@ -14,6 +14,7 @@ from tests.workbench.tui.fakes import FakeClient, make_run, settle, until
 from tests.workbench.tui.review_support import (
     application,
     artifact,
+    asking,
     at_checkpoint,
     client_of,
     detail,
@@ -89,6 +90,9 @@ class TestBothSizes:
 
     def test_nothing_waits(self, look: Look, size: tuple[int, int]) -> None:
         assert look(size, client=FakeClient(make_run()))
+
+    def test_a_question(self, look: Look, size: tuple[int, int]) -> None:
+        assert look(size, "down", "enter", client=FakeClient(asking("wording", "claims"), at_checkpoint()))
 
     def test_an_output_in_part(self, look: Look, size: tuple[int, int]) -> None:
         assert look(size, "down", "enter")

@@ -403,6 +403,19 @@ async def test_an_attestation_is_bound_to_what_is_shown_of_the_child_run(runs_ap
         assert client.reconciled[0].evidence_hash == "abc"
 
 
+async def test_a_child_run_that_is_running_is_not_offered_as_one_that_did_not_run(runs_app: MakeApp) -> None:
+    client = FakeClient(unsettled())
+    client.known["claims"] = Evidence(hash="abc", step_id="claims", child_run_id="cr_1", status="running")
+    app = runs_app(client)
+    async with app.run_test(size=SMALL) as pilot:
+        text = await opened(pilot, ReconcileDialog, "S")
+        assert "The host's record of child run cr_1: running" in text
+        assert "Outcome ○ succeeded ○ failed" in text
+        assert "it cannot be said not to have run. Look again once it has ended" in " ".join(text.split())
+        await press(pilot, "tab", "tab", "enter", "enter")
+        assert "The script is given an error with your reason" in " ".join((await press(pilot)).split())
+
+
 async def test_without_an_interactive_session_the_refusal_is_shown(runs_app: MakeApp) -> None:
     client = FakeClient(unsettled())
     client.failures["reconcile"] = NotPermitted("a decision needs an interactive session")

@@ -55,14 +55,14 @@ async def application(folder: Path) -> AsyncIterator[tuple[WorkbenchApp, Pilot[A
 
 async def seen(pilot: Pilot[Any], words: str) -> str:
     """What the screen shows once it shows ``words``."""
-    await until(pilot, lambda: words in flat(screen_text(pilot.app)), seconds=30)
+    await until(pilot, lambda: words in flat(screen_text(pilot.app)), seconds=120)
     await settle(pilot)
     return flat(screen_text(pilot.app))
 
 
 async def ask(pilot: Pilot[Any], key: str, dialog: type[Modal[Any]]) -> str:
     await pilot.press(key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, dialog), seconds=30)
+    await until(pilot, lambda: isinstance(pilot.app.screen, dialog), seconds=120)
     await settle(pilot)
     return flat(screen_text(pilot.app))
 

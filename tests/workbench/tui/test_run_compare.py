@@ -22,12 +22,14 @@ from tests.workbench.tui.fakes import (
     summary_of,
     until,
 )
+from tests.workbench.tui.replay_support import BUNDLES, bundle
 from tests.workbench.tui.run_support import FIRST, SECOND_RUN, forked
 from workbench.comparing import MISSING, compare
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.screens.author_compare import CompareScreen
 from workbench.tui.screens.run_compare import RunCompareScreen, RunPicker, others
 from workbench.tui.screens.runs import RunsScreen
+from workbench.tui.widgets.pane import Field
 from workbench.tui.widgets.run_compare_rows import EQUAL, SCRIPTS, CompareRows, path_of, whole_of
 from workflows_core.errors import StoreFailed
 from workflows_core.model import RunState
@@ -190,6 +192,36 @@ async def test_the_run_that_was_chosen_is_offered_again(runs_app: MakeApp) -> No
         await until(pilot, lambda: isinstance(app.screen, RunPicker))
         assert "last chosen" in screen_text(app)
         await pilot.press("escape")
+
+
+async def test_a_run_in_a_file_is_typed_and_stays_as_it_is(runs_app: MakeApp) -> None:
+    app = runs_app(forked(), completed_run())
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        await pilot.press("equals_sign")
+        await until(pilot, lambda: isinstance(app.screen, RunPicker))
+        app.screen.query_one(Field).value = "no-such.wfrun"
+        await settle(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.notices))
+        assert "there is no file no-such.wfrun" in app.notices[-1].message
+        screen = await open_comparison_with(pilot, str(BUNDLES / "crashed.wfrun"))
+        assert screen.found is not None
+        ids = {screen.found.first.run_id, screen.found.second.run_id}
+        assert ids == {bundle("crashed").run_id, SECOND_RUN}
+        assert screen.found.first.created_at <= screen.found.second.created_at
+
+
+async def open_comparison_with(pilot: Pilot[Any], target: str) -> RunCompareScreen:
+    await pilot.press("equals_sign")
+    await until(pilot, lambda: isinstance(pilot.app.screen, RunPicker))
+    pilot.app.screen.query_one(Field).value = target
+    await settle(pilot)
+    await pilot.press("enter")
+    await until(pilot, lambda: getattr(pilot.app.screen, "found", None) is not None)
+    screen = pilot.app.screen
+    assert isinstance(screen, RunCompareScreen)
+    return screen
 
 
 async def test_rows_fold_copy_and_the_comparison_follows_a_live_run(runs_app: MakeApp) -> None:

@@ -12,13 +12,15 @@ import pytest
 from textual.pilot import Pilot
 
 from tests.workbench.tui.fakes import make_run, screen_text, settle, until
-from tests.workbench.tui.test_run_acts_real import application, ask, seen
+from tests.workbench.tui.test_run_acts_real import application, ask, press, seen
 from workbench.exporting import export_run, suggested_file
 from workbench.tui.app import WorkbenchApp
+from workbench.tui.screens.ask_real import RECORDED
 from workbench.tui.screens.dialogs import Dialog
 from workbench.tui.screens.replay_dialogs import ReplyDialog
 from workbench.tui.screens.run_compare import RunCompareScreen, RunPicker
 from workbench.tui.screens.run_export import ExportDialog
+from workbench.tui.screens.run_fork import ForkDialog
 from workflows_core.engine.requests import LaunchRequest
 from workflows_core.errors import NotFound, UsageError
 from workflows_core.journal.bundle import open_bundle
@@ -51,7 +53,7 @@ async def with_run(
 
 
 async def noticed(app: WorkbenchApp, pilot: Pilot[Any], title: str) -> str:
-    await until(pilot, lambda: any(notice.title == title for notice in app.notices), seconds=30)
+    await until(pilot, lambda: any(notice.title == title for notice in app.notices), seconds=120)
     return next(notice.message for notice in reversed(app.notices) if notice.title == title)
 
 
@@ -71,7 +73,7 @@ async def test_a_run_is_exported_whole_and_redacted_and_never_over_a_file(tmp_pa
         await pilot.press("ctrl+u", *"whole.wfrun", "enter", "tab", "enter")
         await until(pilot, lambda: "exists already; give another name" in screen_text(app))
         await pilot.press("ctrl+u", *"redacted.wfrun", "enter", "tab", "tab", "enter")
-        await until(pilot, lambda: (tmp_path / "redacted.wfrun").exists(), seconds=30)
+        await until(pilot, lambda: (tmp_path / "redacted.wfrun").exists(), seconds=120)
         await until(pilot, lambda: "redacted" in app.notices[-1].message)
         assert open_bundle(tmp_path / "redacted.wfrun").redacted
         assert (tmp_path / "whole.wfrun").read_bytes() == before
@@ -89,7 +91,8 @@ async def test_a_run_is_forked_on_its_recorded_answers_and_compared_with_its_par
     async with with_run(tmp_path) as (app, pilot, run_id):
         text = await ask(pilot, "K", Dialog)
         assert f"It names {run_id} as its parent and inherits no approval" in text
-        assert "Edit the answer" not in text
+        assert "Edit answer" not in text and "[ Real Agents ]" not in text
+        assert "Not on real Agents: no agent can be called for real: lead_agent has only the stub" in text
         await pilot.press("right", "enter")
         message = await noticed(app, pilot, "Launched")
         fork = message.split(",")[0]
@@ -128,7 +131,7 @@ async def test_a_fork_from_a_step_gets_another_answer_first(tmp_path: Path) -> N
         await pilot.press("enter", "home")
         await settle(pilot)
         text = await ask(pilot, "K", Dialog)
-        assert "Edit the answer: first, frame 2" in text
+        assert "Edit answer: first, frame 2" in text
         await pilot.press("right", "right", "right", "enter")
         await until(pilot, lambda: isinstance(app.screen, ReplyDialog))
         dialog = app.screen
@@ -137,7 +140,7 @@ async def test_a_fork_from_a_step_gets_another_answer_first(tmp_path: Path) -> N
             if choice.name == "go":
                 choice.focus()
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, Dialog), seconds=30)
+        await until(pilot, lambda: isinstance(app.screen, Dialog), seconds=120)
         await settle(pilot)
         assert "It first asks something else at frame 3, line 2:" in " ".join(
             screen_text(app).replace("│", " ").split()
@@ -149,6 +152,64 @@ async def test_a_fork_from_a_step_gets_another_answer_first(tmp_path: Path) -> N
         )
         view = await app.context.client.view(fork)
         assert view.steps[0].output == {"n": 9} and view.steps[1].input == {"n": 9}
+
+
+CONFIG = "agents:\n  lead_agent: {backend: manual}\n"
+
+
+async def test_a_fork_goes_on_on_real_agents_once_that_is_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "workbench.yaml").write_text(CONFIG)
+    async with with_run(tmp_path) as (app, pilot, run_id):
+        client = app.context.client
+        text = await ask(pilot, "K", ForkDialog)
+        assert (
+            "Real Agents: what asks the same gets the recorded answer; real Agents answer the rest." in text
+        )
+        await pilot.press("right", "right", "right", "enter")
+        text = await seen(pilot, "Launch on real Agents?")
+        assert "Up to 2 calls to real Agents:" in text and "a person, who is asked each time" in text
+        assert RECORDED in text
+        await press(pilot, "enter")
+        assert app.screen is app.base_screen and len(await client.runs(None)) == 1
+        await ask(pilot, "K", ForkDialog)
+        await pilot.press("right", "right", "right", "enter")
+        await seen(pilot, "Launch on real Agents?")
+        await pilot.press("right", "enter")
+        fork = (await noticed(app, pilot, "Launched")).split(",")[0]
+        await until(
+            pilot, lambda: (run := app.book.get(fork)) is not None and run.state is RunState.COMPLETED
+        )
+        view = await client.view(fork)
+        assert view.parent_run_id == run_id
+        assert [step.badge for step in view.steps] == ["recorded", "recorded"]
+
+
+async def test_a_fork_with_another_answer_asks_real_agents_for_what_follows(tmp_path: Path) -> None:
+    (tmp_path / "workbench.yaml").write_text(CONFIG)
+    async with with_run(tmp_path) as (app, pilot, _run_id):
+        client = app.context.client
+        await pilot.press("enter", "home")
+        await settle(pilot)
+        await ask(pilot, "K", ForkDialog)
+        await pilot.press("shift+tab", "enter")
+        await until(pilot, lambda: isinstance(app.screen, ReplyDialog))
+        app.screen.query_one("#reply").text = '{"n": 9}'  # type: ignore[attr-defined]
+        next(choice for choice in app.screen.query("Choice") if choice.name == "go").focus()
+        await pilot.press("enter")
+        await seen(pilot, "[ Launch on real Agents ]")
+        await pilot.press("shift+tab", "enter")
+        await seen(pilot, "Launch on real Agents?")
+        await pilot.press("right", "enter")
+        fork = (await noticed(app, pilot, "Launched")).split(",")[0]
+        await seen(pilot, "second")
+        async with asyncio.timeout(60):
+            while len((view := await client.view(fork)).steps) < 2 or view.steps[1].badge is None:
+                await settle(pilot)
+        first, second = view.steps
+        assert (first.badge, first.output) == ("recorded", {"n": 9})
+        assert (second.badge, second.input, second.has_output) == ("manual", {"n": 9}, False)
+        await client.cancel(fork)
+        await client.wait_idle()
 
 
 async def test_a_fork_inherits_no_approval(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ async def crash(engine: WorkflowService) -> None:
     store.close()
 
 
-async def settle(engine: WorkflowService, run_id: str, runs: FakeRuns, *, seconds: float = 20) -> RunView:
+async def settle(engine: WorkflowService, run_id: str, runs: FakeRuns, *, seconds: float = 60) -> RunView:
     """Wait until nothing works on the run any more and return its view."""
     async with asyncio.timeout(seconds):
         while run_id in engine._tasks:

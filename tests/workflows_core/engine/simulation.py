@@ -308,6 +308,11 @@ class World:
                 verify_chain(frames)
                 assert RunState(state).final, (run_id, state)
                 assert frames[-1].kind == "end", (run_id, frames[-1].kind)
+            attested = {row[0] for row in connection.execute("SELECT run_id FROM attestations")}
+            for item in self.runs.admitted:
+                view = self.runs.views[self.runs.by_key[item.idempotency_key]]
+                run_id = item.metadata["workflow_run_id"]
+                assert run_id in attested or not view.status.active, f"{run_id} ended, its child works on"
             kept = {
                 (row[0], row[1]): (row[3], row[4])
                 for row in connection.execute(f"SELECT {rows.DECISION_COLUMNS} FROM decisions")

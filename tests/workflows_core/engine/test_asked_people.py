@@ -49,7 +49,7 @@ class People(FakeRuns):
 
 async def counting(engine: WorkflowService, run_id: str, runs: People, counts: bool) -> RunRecord:
     """The record, once its budget runs, or once it does not."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             record = engine.store.load(run_id)
             assert record is not None and not record.state.final, record
@@ -60,16 +60,16 @@ async def counting(engine: WorkflowService, run_id: str, runs: People, counts: b
 
 async def test_waiting_for_people_takes_nothing_of_the_budget(tmp_path: Path) -> None:
     runs = People()
-    async with service(tmp_path, runs, agents=AGENTS, timeout_seconds=1) as engine:
+    async with service(tmp_path, runs, agents=AGENTS, timeout_seconds=3) as engine:
         launched = await engine.launch(request(ONE), runs)
         record = await counting(engine, launched.run_id, runs, False)
         assert (record.state, record.cause) == (RunState.RUNNING, None)
-        await asyncio.sleep(1.1)
+        await asyncio.sleep(3.2)
         runs.answered.set()
         view = await settle(engine, launched.run_id, runs)
         assert (view.state, view.result) == (RunState.COMPLETED, 1)
         after = engine.store.load(launched.run_id)
-        assert after is not None and record.used <= after.used < 1_000_000
+        assert after is not None and record.used <= after.used < 3_000_000
 
 
 async def test_calls_that_wait_behind_people_take_nothing_either(tmp_path: Path) -> None:

@@ -78,6 +78,6 @@ async def test_a_crash_during_the_recovery_of_a_wait_spends_no_budget(
     set_wall_clock(monkeypatch, HOUR_NS)
     async with service(tmp_path, runs, timeout_seconds=60) as engine:
         await engine.resume(run_id, "hold", 1, runs)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             view = await settle(engine, run_id, runs)
     assert view.state is RunState.COMPLETED, view.cause

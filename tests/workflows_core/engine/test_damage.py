@@ -92,7 +92,7 @@ async def test_a_damaged_run_is_shown_cancelled_and_deleted(tmp_path: Path, what
             with pytest.raises(Incompatible):
                 await engine.recover(run_id, runs)
         await engine.cancel(run_id, runs)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await engine.inspect(run_id, runs)).state is not RunState.CANCELLED:
                 await asyncio.sleep(0.005)
         assert not runs.alive()

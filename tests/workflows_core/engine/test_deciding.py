@@ -24,7 +24,7 @@ return 1;
 
 
 async def reach(engine: WorkflowService, run_id: str, runs: FakeRuns, state: RunState) -> RunView:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (view := await engine.inspect(run_id, runs)).state is not state:
             await asyncio.sleep(0.005)
     return view

@@ -48,7 +48,7 @@ REPORT = b"# Evi" + b"x" * 40_000
 
 
 async def reach(engine: WorkflowService, run_id: str, runs: FakeRuns, state: RunState) -> RunView:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (view := await engine.inspect(run_id, runs)).state is not state:
             if view.state.final:
                 raise AssertionError(f"{view.state}: {view.cause}")
@@ -145,7 +145,7 @@ async def test_a_capture_that_runs_after_a_recovery_only_says_so(tmp_path: Path,
     )
     async with service(tmp_path, runs) as engine:
         launched = await engine.launch(request(script), runs)
-        await asyncio.wait_for(stuck.wait(), 20)
+        await asyncio.wait_for(stuck.wait(), 60)
         await crash(engine)
     runs.read_file = read  # type: ignore[method-assign]
     if not found:
@@ -414,6 +414,29 @@ async def test_an_attested_failure_is_what_the_script_catches(tmp_path: Path) ->
         view = await settle(engine, view.run_id, runs)
     assert view.result == "attested_failed"
     assert runs.admitted == []
+
+
+async def test_nothing_is_captured_from_a_step_that_only_a_person_attested(tmp_path: Path) -> None:
+    runs = FakeRuns(interactive=True)
+
+    async def breaks(req: Any) -> None:
+        raise ConnectionError
+
+    runs.before_admit = breaks
+    script = """\
+await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});
+try { await captureArtifact({stepId: 'c', sourceStepId: 'a', path: 'f'}); } catch (e) { return e.message; }
+"""
+    async with service(tmp_path, runs) as engine:
+        launched = await engine.launch(request(script), runs)
+        view = await settle(engine, launched.run_id, runs)
+        await engine.reconcile(attest(view, "a", "succeeded", output=1, has_output=True), runs)
+        await engine.recover(view.run_id, runs)
+        view = await settle(engine, view.run_id, runs)
+    assert (
+        view.result
+        == "sourceStepId a was attested and has no child run, so there is no folder to capture from"
+    )
 
 
 async def test_a_settled_run_with_a_recorded_cancel_ends_cancelled(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from workflows_core.engine.inbox import Inbox
 from workflows_core.engine.reconciliation import ReconcileRequest
 from workflows_core.engine.service import WorkflowService
 from workflows_core.errors import Conflict
-from workflows_core.model import RunState, RunView, StepStatus
+from workflows_core.model import RunState, RunView, StepStatus, now
 from workflows_core.store.reader import StoreReader
 from workflows_core.store.sqlite import SqliteStore
 
@@ -162,6 +162,69 @@ async def test_i04_a_call_that_ended_on_record_is_not_attested_not_to_have_run(
     await end(runs)
 
 
+async def hangs(runs: FakeRuns, asked: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+async def test_i04_a_call_that_the_host_sees_running_is_not_attested_not_to_have_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be asked for twice. A cancel interrupts it, and then it may be said of it."""
+    monkeypatch.setattr("workflows_core.engine.evidence.LOOK_SECONDS", 0)
+    runs = FakeRuns(hangs, interactive=True)
+    async with service(tmp_path, runs) as engine:
+        view = await lost(engine, runs)
+        shown = await engine.evidence(view.run_id, "a", runs)
+        assert (shown.status, shown.running) == ("running", True)
+        with pytest.raises(Conflict, match="running, so asking the Agent again would do its work twice"):
+            await engine.reconcile(attest(view, "did_not_run", evidence_hash=shown.hash), runs)
+        assert engine.store.attestations(view.run_id) == []
+        assert (await engine.inspect(view.run_id, runs)).state is RunState.NEEDS_RECONCILIATION
+        said = await engine.cancel(view.run_id, runs)
+        assert "what still runs is interrupted" in said.message
+        await asyncio.wait(runs.tasks.values())
+        assert runs.interrupted == list(runs.views)
+        shown = await engine.evidence(view.run_id, "a", runs)
+        assert (shown.status, shown.running) == ("interrupted", False)
+        await engine.reconcile(attest(view, "did_not_run", evidence_hash=shown.hash), runs)
+        assert (await engine.inspect(view.run_id, runs)).state is RunState.CANCELLED
+    assert len(runs.admitted) == 1
+
+
+async def test_a_call_that_runs_on_record_and_that_the_host_cannot_see_is_a_persons_to_judge(
+    tmp_path: Path,
+) -> None:
+    async def gone(run_id: str) -> Any:
+        raise ConnectionError("no route")
+
+    runs = FakeRuns(hangs, interactive=True)
+    async with service(tmp_path, runs) as engine:
+        view = await lost(engine, runs)
+        runs.observe = gone  # type: ignore[method-assign]
+        shown = await engine.evidence(view.run_id, "a", runs)
+        assert (shown.status, shown.running) == ("unknown", False)
+        assert shown.error == "it was running, but the host cannot see it now (ConnectionError)"
+        await engine.reconcile(attest(view, "did_not_run", evidence_hash=shown.hash), runs)
+    await end(runs)
+
+
+async def test_a_call_whose_record_is_of_an_earlier_moment_is_looked_at_before_it_is_shown(
+    tmp_path: Path,
+) -> None:
+    """Nobody has observed it since: its record says that it runs, and the Agent says that it has ended."""
+    runs = FakeRuns(hangs, interactive=True)
+    async with service(tmp_path, runs) as engine:
+        view = await lost(engine, runs)
+
+        async def ended(run_id: str) -> Any:
+            return replace(runs.views[run_id], status=AgentRunStatus.SUCCESS, output=3)
+
+        runs.observe = ended  # type: ignore[method-assign]
+        shown = await engine.evidence(view.run_id, "a", runs)
+        assert (shown.status, shown.output) == ("success", 3)
+    await end(runs)
+
+
 async def test_a_hostile_error_text_does_not_keep_a_step_from_being_settled(tmp_path: Path) -> None:
     runs = FakeRuns(interactive=True)
     async with service(tmp_path, runs) as engine:
@@ -246,7 +309,7 @@ async def posted(tmp_path: Path, kind: str, run_id: str, body: dict[str, Any]) -
 async def answer(tmp_path: Path, row_id: int) -> tuple[str | None, dict[str, Any]]:
     reader = await StoreReader.open(tmp_path / "w.sqlite")
     assert reader is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             row = await reader.inbox_row(row_id)
             assert row is not None
@@ -256,14 +319,14 @@ async def answer(tmp_path: Path, row_id: int) -> tuple[str | None, dict[str, Any
             await asyncio.sleep(0.005)
 
 
-async def dies_before_settling(engine: WorkflowService, runs: FakeRuns) -> None:
-    """Apply the open controls, and die where the first one would be settled by a transaction of its own."""
+async def dies(engine: WorkflowService, runs: FakeRuns, at: str) -> None:
+    """Apply the open controls, and die at the first crash point ``at``."""
     store = engine.store
     assert isinstance(store, CrashingStore)
     boundary = store._boundary
 
     def kill(name: str) -> None:
-        if name == "before settle":
+        if name == at:
             store.dead = True
         boundary(name)
 
@@ -293,7 +356,7 @@ async def test_a_reconciliation_whose_owner_dies_is_answered_as_done(
             "evidence_hash": shown.hash,
         }
         row_id = await posted(tmp_path, "reconcile", view.run_id, body)
-        await dies_before_settling(engine, runs)
+        await dies(engine, runs, "before settle")
     monkeypatch.undo()
     async with service(tmp_path, runs) as engine:
         outcome, detail = await answer(tmp_path, row_id)
@@ -312,10 +375,72 @@ async def test_a_deletion_whose_owner_dies_is_answered_as_done(
     async with service(tmp_path, runs) as engine:
         done = await settle(engine, (await engine.launch(request("return 1;"), runs)).run_id, runs)
         row_id = await posted(tmp_path, "delete", done.run_id, {})
-        await dies_before_settling(engine, runs)
+        await dies(engine, runs, "before settle")
     monkeypatch.undo()
     runs.deleted.clear()
     async with service(tmp_path, runs):
         outcome, detail = await answer(tmp_path, row_id)
     assert (outcome, detail.get("message")) == ("applied", f"run {done.run_id} was deleted"), detail
     assert runs.deleted == [done.run_id], "the host's part is done as well"
+
+
+async def test_a_deletion_of_many_whose_owner_dies_in_the_middle_is_answered_in_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = FakeRuns(interactive=True)
+    monkeypatch.setattr(SqliteStore, "inbox_changed", lambda self: False)
+    async with service(tmp_path, runs) as engine:
+        done = set()
+        for _ in range(3):
+            launched = await engine.launch(request("return 1;"), runs)
+            done.add((await settle(engine, launched.run_id, runs)).run_id)
+        row_id = await posted(tmp_path, "delete_older_than", "", {"before": now() + 1})
+        await dies(engine, runs, "after delete")
+    monkeypatch.undo()
+    assert runs.deleted == [], "it died before the host's part of the first one"
+    async with service(tmp_path, runs):
+        outcome, detail = await answer(tmp_path, row_id)
+    assert (outcome, detail.get("message")) == ("applied", "3 runs were deleted"), detail
+    assert set(detail["run_ids"]) == done and len(detail["run_ids"]) == 3
+    assert set(runs.deleted) == done, "the host's part is done as well"
+
+
+async def test_i12_a_control_that_waits_keeps_no_other_waiting(tmp_path: Path) -> None:
+    runs = FakeRuns(interactive=True)
+    go_on = asyncio.Event()
+
+    async def slow(key: str) -> Any:
+        await go_on.wait()
+        return None
+
+    async with service(tmp_path, runs) as engine:
+        view = await unknown(engine, runs)
+        other = await engine.launch(request("await pause({stepId: 'p'});"), runs)
+        async with asyncio.timeout(60):
+            while (await engine.inspect(other.run_id, runs)).state is not RunState.PAUSED:
+                await asyncio.sleep(0.005)
+        find, runs.find = runs.find, slow  # type: ignore[method-assign]
+        waits = await posted(tmp_path, "evidence", view.run_id, {"step_id": "a"})
+        behind = await posted(tmp_path, "evidence", view.run_id, {"step_id": "a"})
+        cancels = [await posted(tmp_path, "cancel", run_id, {}) for run_id in (other.run_id, view.run_id)]
+        for row_id in cancels:
+            assert (await answer(tmp_path, row_id))[0] == "applied"
+        assert {row.id for row in engine.store.inbox_open()} == {waits, behind}
+        runs.find = find  # type: ignore[method-assign]
+        go_on.set()
+        for row_id in (waits, behind):
+            assert (await answer(tmp_path, row_id))[0] == "applied"
+
+
+async def test_a_step_whose_child_run_asked_a_person_did_run(tmp_path: Path) -> None:
+    async def asks(runs: FakeRuns, req: Any) -> Any:
+        raise NeedsInput("which one?")
+
+    runs = FakeRuns(asks, interactive=True)
+    async with service(tmp_path, runs) as engine:
+        launched = await engine.launch(request(ONE), runs)
+        view = await settle(engine, launched.run_id, runs)
+        assert view.state is RunState.WAITING_INPUT
+        with pytest.raises(Conflict, match="so it did run"):
+            await engine.reconcile(attest(view, "did_not_run"), runs)
+        await engine.reconcile(attest(view, "succeeded", output=1, has_output=True), runs)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from extension_api import ExtensionData, ExtensionRuntimeDeps
 from workflows_core.engine.service import WorkflowService
-from workflows_core.errors import Conflict, Incompatible, StoreFailed
+from workflows_core.errors import Conflict, Incompatible, QuotaReached, StoreFailed
 from workflows_core.journal.frames import verify_chain
 from workflows_core.limits import engine_config
-from workflows_core.model import RunState, RunView
+from workflows_core.model import RunState, RunView, StepStatus
 from workflows_core.store.base import Batch
 
-from .fakes import Crash, CrashingStore, FakeRuns, crash, end, request, service, settle
+from .fakes import Crash, CrashingStore, FakeRuns, NeedsInput, crash, end, request, service, settle
 
 SCRIPT = """\
 const first = await agent({stepId: 'first', agentRef: 'lead_agent', task: {n: 1}});
@@ -53,7 +56,7 @@ async def run_until_crash(folder: Path, runs: FakeRuns, at: int | None) -> tuple
     run_id = None
     try:
         run_id = (await engine.launch(request(SCRIPT, request_id="rq"), runs)).run_id
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while run_id in engine._tasks and not stores[0].dead:
                 await asyncio.sleep(0.002)
     except Crash:
@@ -125,7 +128,7 @@ async def test_a_known_child_is_observed_and_not_started_again(tmp_path: Path) -
         launched = await engine.launch(
             request("return (await agent({stepId: 'a', agentRef: 'lead_agent', task: 1})).output;"), runs
         )
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await engine.inspect(launched.run_id, runs)).steps[:1] == () or not (
                 await engine.inspect(launched.run_id, runs)
             ).steps[0].child_run_id:
@@ -167,7 +170,7 @@ async def paused_run(folder: Path, runs: FakeRuns, **config: Any) -> str:
     script = "await pause({stepId: 'p'}); return 1;"
     async with service(folder, runs, **config) as engine:
         launched = await engine.launch(request(script), runs)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await engine.inspect(launched.run_id, runs)).state is not RunState.PAUSED:
                 await asyncio.sleep(0.005)
     return launched.run_id
@@ -210,7 +213,7 @@ async def test_another_runtime_refuses_recovery_and_leaves_cancel(
         with pytest.raises(Incompatible, match="another version of the worker"):
             await engine.recover(run_id, runs)
         await engine.cancel(run_id, runs)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (await engine.inspect(run_id, runs)).state.final:
                 await asyncio.sleep(0.005)
 
@@ -285,6 +288,164 @@ async def test_a_spent_budget_is_said_and_ends_failed(tmp_path: Path) -> None:
     assert view.cause.code == "deadline"
 
 
+TWO = """\
+await agent({stepId: 'a', agentRef: 'lead_agent', task: 1});
+await agent({stepId: 'b', agentRef: 'lead_agent', task: 2});
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "new", "reason", "state", "code"),
+    [
+        ("fine", ["b"], None, RunState.COMPLETED, None),
+        ("x" * 13_000, [], "after that it would fail: a: its output", RunState.FAILED, "output_too_large"),
+        (NeedsInput("which one?"), [], "would wait for input: a", RunState.WAITING_INPUT, "waiting_input"),
+    ],
+)
+async def test_the_preview_knows_what_a_child_that_ended_meanwhile_leads_to(
+    tmp_path: Path, answer: Any, new: list[str], reason: str | None, state: RunState, code: str | None
+) -> None:
+    gate = asyncio.Event()
+
+    async def gated(runs: FakeRuns, req: Any) -> Any:
+        if req.metadata["step_id"] == "a":
+            await gate.wait()
+            if isinstance(answer, Exception):
+                raise answer
+        return answer
+
+    runs = FakeRuns(gated)
+    async with service(tmp_path, runs) as engine:
+        run_id = (await engine.launch(request(TWO), runs)).run_id
+        async with asyncio.timeout(60):
+            while not any(step.child_run_id for step in (await engine.inspect(run_id, runs)).steps):
+                await asyncio.sleep(0.005)
+        await crash(engine)
+    gate.set()
+    await asyncio.wait(runs.tasks.values())
+    async with service(tmp_path, runs) as engine:
+        preview = await engine.preview(run_id, runs)
+        assert [step.step_id for step in preview.observed] == ["a"]
+        assert [step.step_id for step in preview.new] == new
+        assert preview.uncertain == ()
+        assert reason is None or reason in " ".join(preview.reasons)
+        view = await recovered(engine, run_id, runs)
+    assert view.state is state
+    assert code is None or (view.cause is not None and view.cause.code == code)
+    assert [item.metadata["step_id"] for item in runs.admitted] == ["a", *new]
+
+
+async def b_runs_on(folder: Path, runs: FakeRuns) -> str:
+    """A run whose owner is gone while its step b goes on in a host that outlives it."""
+    async with service(folder, runs) as engine:
+        launched = await engine.launch(request(TWO), runs)
+        async with asyncio.timeout(60):
+            while [
+                step.child_run_id is None for step in (await engine.inspect(launched.run_id, runs)).steps
+            ] != [
+                False,
+                False,
+            ]:
+                await asyncio.sleep(0.005)
+        await crash(engine)
+    return launched.run_id
+
+
+async def forever_b(runs: FakeRuns, req: Any) -> Any:
+    if req.metadata["step_id"] == "b":
+        await asyncio.Event().wait()
+    return "done"
+
+
+async def spend(engine: WorkflowService, run_id: str) -> None:
+    record = engine.store.load(run_id)
+    assert record is not None
+    spent = msgspec.structs.replace(record, revision=record.revision + 1, used=600_000_000)
+    engine.store.commit(run_id, Batch(record=spent))
+
+
+async def test_a_run_that_ends_before_its_replay_has_ended_stops_its_children(tmp_path: Path) -> None:
+    runs = FakeRuns(forever_b)
+    run_id = await b_runs_on(tmp_path, runs)
+    child = runs.by_key[runs.admitted[1].idempotency_key]
+    async with service(tmp_path, runs) as engine:
+        await spend(engine, run_id)
+        view = await recovered(engine, run_id, runs)
+    assert view.cause is not None
+    assert (view.state, view.cause.code) == (RunState.FAILED, "deadline")
+    assert runs.interrupted == [child]
+    assert not runs.views[child].status.active
+    assert [(step.step_id, step.status) for step in view.steps] == [
+        ("a", StepStatus.COMPLETED),
+        ("b", StepStatus.INTERRUPTED),
+    ]
+
+
+async def test_a_run_that_ends_before_its_replay_has_ended_keeps_what_is_uncertain(tmp_path: Path) -> None:
+    runs = FakeRuns(forever_b)
+    run_id = await b_runs_on(tmp_path, runs)
+    runs.by_key.clear()  # the host does not know them any more, which proves nothing
+    async with service(tmp_path, runs) as engine:
+        await spend(engine, run_id)
+        view = await recovered(engine, run_id, runs)
+        assert view.cause is not None
+        assert view.state is RunState.NEEDS_RECONCILIATION
+        assert "Execution deadline exceeded" in view.cause.message
+        assert [step.status for step in view.steps] == [StepStatus.COMPLETED, StepStatus.UNCERTAIN]
+    await end(runs)
+
+
+async def test_a_cancel_during_the_replay_stops_the_children(tmp_path: Path) -> None:
+    runs = FakeRuns(forever_b)
+    run_id = await b_runs_on(tmp_path, runs)
+    child = runs.by_key[runs.admitted[1].idempotency_key]
+    async with service(tmp_path, runs) as engine:
+        await engine.recover(run_id, runs)
+        await engine.cancel(run_id, runs)
+        view = await settle(engine, run_id, runs)
+    assert view.state is RunState.CANCELLED
+    assert runs.interrupted == [child]
+    assert not runs.views[child].status.active
+
+
+async def test_a_worker_that_dies_in_a_replay_is_given_up_only_where_it_died_before(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    run_id = await paused_run(tmp_path, runs)
+
+    async def dies(engine: WorkflowService) -> RunView:
+        await engine.recover(run_id, runs)
+        supervisor = engine._supervisors[run_id]
+        async with asyncio.timeout(60):
+            while supervisor._worker is None:
+                await asyncio.sleep(0)
+        assert supervisor.replaying
+        os.kill(supervisor._worker.pid, signal.SIGKILL)
+        return await settle(engine, run_id, runs)
+
+    async with service(tmp_path, runs) as engine:
+        view = await dies(engine)
+        assert view.cause is not None
+        assert (view.state, view.cause.code) == (RunState.RECOVERABLE, "worker_died")
+        assert view.waiting is not None, "it still waits"
+        view = await dies(engine)
+        assert view.state is RunState.FAILED
+
+
+async def test_the_preview_says_that_no_place_is_free_now(tmp_path: Path) -> None:
+    runs = FakeRuns()
+    run_id = await paused_run(tmp_path, runs, max_workflows_per_owner=1)
+    async with service(tmp_path, runs, max_workflows_per_owner=1) as engine:
+        assert not (await engine.preview(run_id, runs)).reasons
+        other = (await engine.launch(request("await pause({stepId: 'p'});"), runs)).run_id
+        preview = await engine.preview(run_id, runs)
+        assert preview.compatible
+        assert any("max_workflows_per_owner" in reason for reason in preview.reasons)
+        with pytest.raises(QuotaReached):
+            await engine.recover(run_id, runs)
+        await engine.cancel(other, runs)
+        await settle(engine, other, runs)
+
+
 async def test_only_a_recoverable_run_is_recovered(tmp_path: Path) -> None:
     runs = FakeRuns()
     async with service(tmp_path, runs) as engine:
@@ -317,7 +478,7 @@ async def test_a_refused_write_at_each_commit_leaves_a_stated_condition(tmp_path
         try:
             launched = await engine.launch(request(SCRIPT), runs)
             await settle(engine, launched.run_id, runs)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (view := await engine.inspect(launched.run_id, runs)).state is RunState.RUNNING:
                     await asyncio.sleep(0.005)
             if view.state is RunState.QUEUED:

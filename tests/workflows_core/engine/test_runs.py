@@ -50,12 +50,21 @@ async def test_a_script_runs_to_its_result_and_every_frame_is_chained(tmp_path: 
 
 
 async def test_parallel_keeps_order_whatever_finishes_first(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
     async def slow_first(runs: FakeRuns, req: Any) -> Any:
-        await asyncio.sleep(0.05 if req.metadata["step_id"] == "a" else 0)
+        if req.metadata["step_id"] == "a":
+            await gate.wait()
         return req.metadata["step_id"]
 
     script = f"return (await parallel([() => {agent('a')}, () => {agent('b')}])).map(r => r.output);"
-    view = await run_script(tmp_path, script, FakeRuns(slow_first))
+    runs = FakeRuns(slow_first)
+    async with service(tmp_path, runs) as engine:
+        run_id = (await engine.launch(request(script), runs)).run_id
+        while not any(f.kind == "response" for f in (await engine.inspect(run_id, runs)).frames):
+            await asyncio.sleep(0.005)
+        gate.set()
+        view = await settle(engine, run_id, runs)
     assert view.result == ["a", "b"]
     responses = [frame for frame in view.frames if frame.kind == "response"]
     assert [frame.summary for frame in responses] == ["b", "a"]
@@ -215,8 +224,12 @@ async def test_four_tasks_of_16_kB_in_one_turn_span_frames_of_one_round(tmp_path
 
 
 async def test_concurrency_is_bounded_per_run_and_over_all_runs(tmp_path: Path) -> None:
+    most = 2
+
     async def slow(runs: FakeRuns, req: Any) -> Any:
-        await asyncio.sleep(0.02)
+        while runs.most_active < most:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)  # more than may be active have the time to become so
         return 1
 
     calls = ", ".join(f"() => {agent(f's{i}')}" for i in range(6))
@@ -225,6 +238,7 @@ async def test_concurrency_is_bounded_per_run_and_over_all_runs(tmp_path: Path) 
     view = await run_script(tmp_path / "one", script, runs, concurrency=2)
     assert view.result == 6
     assert runs.most_active == 2
+    most = 3
     runs = FakeRuns(slow)
     async with service(tmp_path / "two", runs, concurrency=2, global_concurrency=3) as engine:
         launched = [await engine.launch(request(script), runs) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,24 @@ async def test_the_same_request_returns_the_same_run(tmp_path: Path) -> None:
         again = await engine.launch(asked, runs)
         assert (again.run_id, again.existing) == (first.run_id, True)
         assert len(runs.admitted) == 1
+
+
+async def test_a_host_that_asks_for_it_is_told_which_answers_are_committed(tmp_path: Path) -> None:
+    told: list[tuple[list[str], str]] = []
+
+    class Ordering(FakeRuns):
+        def delivered(self, workflow_run_id: str, step_ids: Sequence[str]) -> None:
+            told.append((list(step_ids), engine.store.journal(workflow_run_id)[0][-1].kind))
+
+    runs = Ordering()
+    script = (
+        "const a = agent({stepId: 'a', agentRef: 'lead_agent', task: 1}); await a; log('x');\n"
+        + ONE.replace("'a'", "'b'")
+    )
+    async with service(tmp_path, runs) as engine:
+        launched = await engine.launch(request(script), runs)
+        assert (await settle(engine, launched.run_id, runs)).state is RunState.COMPLETED
+    assert told == [(["a"], FrameKind.RESPONSE), (["b"], FrameKind.RESPONSE)]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +298,7 @@ async def test_a_full_disk_stops_the_run_in_a_stated_condition(tmp_path: Path) -
         view = await settle(engine, launched.run_id, runs)
         assert view.frames[-1].kind == "request"
         stores[0]._connection.execute("PRAGMA max_page_count=1000000")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (view := await engine.inspect(launched.run_id, runs)).state is not RunState.RECOVERABLE:
                 await asyncio.sleep(0.02)
         assert view.cause is not None
@@ -312,7 +331,7 @@ async def test_controls_from_other_processes_are_applied_and_answered(tmp_path: 
         assert reader is not None
 
         async def settled(row_id: int) -> Any:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while (row := await reader.inbox_row(row_id)).settled_at is None:  # type: ignore[union-attr]
                     await asyncio.sleep(0.005)
             return row

@@ -92,7 +92,7 @@ async def crash_at(
     await engine.start(ExtensionRuntimeDeps(app_store=ExtensionData("app"), agent_runs_for=lambda _: runs))
     try:
         run_id = (await engine.launch(request(script, request_id="rq"), runs)).run_id
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while run_id in engine._tasks and not stores[0].dead:
                 await asyncio.sleep(0.002)
                 if act is not None and not stores[0].dead:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from workflows_core import clock
 from workflows_core.engine.service import WorkflowService
 from workflows_core.engine.waits import DecideRequest
 from workflows_core.errors import Conflict, NotPermitted, Refused, UsageError
@@ -30,7 +31,7 @@ return [ok.status, ok.artifactVersion === e.artifactVersion, r.output];
 
 
 async def reach(engine: WorkflowService, run_id: str, runs: FakeRuns, state: RunState) -> RunView:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (view := await engine.inspect(run_id, runs)).state is not state:
             if view.state.final:
                 raise AssertionError(f"{view.state}: {view.cause}")
@@ -77,10 +78,10 @@ async def test_a_pause_keeps_the_worker_with_its_variables(tmp_path: Path) -> No
 
 async def test_the_execution_budget_is_suspended_while_a_person_is_waited_for(tmp_path: Path) -> None:
     runs = FakeRuns()
-    async with service(tmp_path, runs, timeout_seconds=1) as engine:
+    async with service(tmp_path, runs, timeout_seconds=3) as engine:
         launched = await engine.launch(request(PAUSE), runs)
         view = await reach(engine, launched.run_id, runs, RunState.PAUSED)
-        await asyncio.sleep(1.2)
+        await asyncio.sleep(3.2)
         await engine.resume(view.run_id, "hold", 1, runs)
         view = await settle(engine, view.run_id, runs)
     assert view.state is RunState.COMPLETED
@@ -88,7 +89,7 @@ async def test_the_execution_budget_is_suspended_while_a_person_is_waited_for(tm
 
 async def test_a_wait_fails_closed_at_its_own_deadline(tmp_path: Path) -> None:
     runs = FakeRuns(interactive=True)
-    async with service(tmp_path, runs, pause_timeout_seconds=1) as engine:
+    async with service(tmp_path, runs, pause_timeout_seconds=3) as engine:
         launched = await engine.launch(request(CHECKPOINT), runs)
         waiting = await reach(engine, launched.run_id, runs, RunState.WAITING_APPROVAL)
         view = await settle(engine, launched.run_id, runs)
@@ -270,14 +271,17 @@ async def test_resume_of_an_incompatible_run_consumes_nothing(tmp_path: Path) ->
         assert (await settle(engine, launched.run_id, runs)).state is RunState.COMPLETED
 
 
-async def test_a_wait_that_expired_while_nobody_owned_it_is_written_by_the_next_owner(tmp_path: Path) -> None:
+async def test_a_wait_that_expired_while_nobody_owned_it_is_written_by_the_next_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runs = FakeRuns()
-    async with service(tmp_path, runs, pause_timeout_seconds=1) as engine:
+    async with service(tmp_path, runs, pause_timeout_seconds=60) as engine:
         launched = await engine.launch(request(PAUSE), runs)
         await reach(engine, launched.run_id, runs, RunState.PAUSED)
         await crash(engine)
-    await asyncio.sleep(1.1)
-    async with service(tmp_path, runs, pause_timeout_seconds=1) as engine:
+    wall = clock.wall_ns
+    monkeypatch.setattr(clock, "wall_ns", lambda: wall() + 3_600 * 10**9)
+    async with service(tmp_path, runs, pause_timeout_seconds=60) as engine:
         view = await engine.inspect(launched.run_id, runs)
         assert view.state is RunState.FAILED
         assert view.cause is not None

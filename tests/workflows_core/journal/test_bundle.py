@@ -10,7 +10,7 @@ import pytest
 from workflows_core import limits
 from workflows_core.errors import NotFound, StoreFailed
 from workflows_core.journal import archive
-from workflows_core.journal.bundle import open_bundle, save, write
+from workflows_core.journal.bundle import BundleRefused, open_bundle, save, write
 from workflows_core.journal.verify import verify_bundle
 from workflows_core.jsontext import encode, parse, sha256
 from workflows_core.model import RunState
@@ -69,6 +69,13 @@ async def test_an_empty_journal_reopens() -> None:
 def test_writing_twice_gives_the_same_bytes(whole: bytes) -> None:
     opened = open_bundle(whole)
     assert write(opened) == whole
+
+
+async def test_a_frame_that_is_no_text_is_not_written() -> None:
+    made = await bundle()
+    frames = (made.frames[0], msgspec.structs.replace(made.frames[1], body=b"\xff"))
+    with pytest.raises(BundleRefused, match="frame 1 is not UTF-8 text"):
+        write(msgspec.structs.replace(made, frames=frames))
 
 
 async def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,7 +16,9 @@ from workflows_core.journal.frames import Frame
 from workflows_core.journal.moments import Moment
 from workflows_core.journal.verify import verify
 from workflows_core.jsontext import parse
+from workflows_core.script.instrument import InstrumentRefused
 from workflows_core.worker import probe
+from workflows_core.worker.probe import ProbedWorker
 
 from .recording import Fails, chained, rechained, record
 
@@ -206,7 +208,7 @@ async def test_what_json_cannot_say_is_named_and_nothing_of_the_script_runs() ->
             "f": {"$type": "function", "name": "f"},
             "named": {"$type": "function", "name": "inner"},
             "er": {"$type": "error", "name": "TypeError", "message": "bad"},
-            "re": {"$type": "regexp", "value": "x+"},
+            "re": {"$type": "regexp", "value": "x+", "flags": "gi"},
             "big": {"$type": "bigint", "value": "1180591620717411303424"},
             "lone": {"$type": "text", "value": "\ufffd", "length": 1},
             "cyc": {"self": {"$type": "cycle"}},
@@ -229,6 +231,22 @@ async def test_what_json_cannot_say_is_named_and_nothing_of_the_script_runs() ->
         _, text, many = long
         assert text == {"$type": "text", "value": "y" * 20_000, "length": 30_000}
         assert many[-1] == {"$type": "more", "count": 1000}
+
+
+async def test_a_value_of_the_script_does_not_read_as_what_json_cannot_say() -> None:
+    script = """\
+Object.defineProperty(RegExp.prototype, 'flags', {get() { throw new Error('ran'); }});
+const fake = {$type: 'promise'};
+const list = [{$type: 'missing', value: 1}];
+const re = /a/gi;
+return 1;
+"""
+    async with opened(script) as debugger:
+        found = values(await debugger.go_to_statement(5))
+        named = {"$type": "object", "class": "Object"}
+        assert found["fake"] == {**named, "value": {"$type": "promise"}}
+        assert found["list"] == [{**named, "value": {"$type": "missing", "value": 1}}]
+        assert found["re"] == {"$type": "regexp", "value": "a", "flags": "gi"}
 
 
 async def test_parallel_calls_show_their_own_variables_and_what_is_in_flight() -> None:
@@ -302,6 +320,37 @@ return both;
         assert [one.label for one in last.pending] == ["three"]
         assert values(last)["mine"] == "THREE"
         assert await debugger.watch(["mine + task"]) == {"mine + task": "THREE1ONE"}
+
+
+@pytest.mark.parametrize("probes", [True, False])
+async def test_looking_where_a_run_was_cut_keeps_that_place(
+    probes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = """\
+let y = 0;
+const p = agent({stepId: 'a', agentRef: 'lead_agent', task: 1});
+y = 1;
+y = 2;
+return await p;
+"""
+    frames = (await record(script))[:2]
+    if not probes:
+        monkeypatch.setattr("workflows_core.journal.debugger.instrument", _refuse)
+    async with opened(script, frames) as debugger:
+        end = await debugger.go_to_end()
+        assert where(end)[:2] == ("end", 1) and [one.label for one in end.pending] == ["a"]
+        for spoil in (debugger.history("y"), debugger.watch(["y + 0"]), debugger.watches(["y + 0", "y"])):
+            await spoil
+            assert await debugger.afresh() == end
+            if probes:
+                assert await debugger.watch(["y"]) == {"y": 2}
+        await debugger.go_to_frame(0)
+        await debugger.go_back_to(end)
+        assert debugger.at == end
+
+
+def _refuse(script: str) -> None:
+    raise InstrumentRefused("for this test")
 
 
 async def test_the_end_of_a_completed_run_is_its_return_and_not_a_function_that_it_called() -> None:
@@ -389,6 +438,9 @@ return r.output;
         assert (moment.kind, moment.line, moment.locals) == ("request", 3, ())
         assert (await debugger.go_to_frame(3)).kind == "end"
         assert (await debugger.previous_frame()).frame == 2
+        told = "no variable is in sight: stepping is by frames"
+        assert (await debugger.watch(["kind"]))["kind"]["message"] == told
+        assert {value["message"] for _, value in await debugger.history("kind")} == {told}
         with pytest.raises(UsageError, match="only be stepped by frames"):
             await debugger.step()
         assert await debugger.watch(["1 + 1"]) == {"1 + 1": 2}
@@ -475,6 +527,16 @@ async def test_a_run_that_hung_is_told_by_frames_too(monkeypatch: pytest.MonkeyP
         assert (await debugger.watch(["1"]))["1"]["name"] == "Limit"
     finally:
         await debugger.close()
+
+
+async def test_a_statement_that_hangs_is_found_however_many_ran_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probe, "PROBE_FACTOR", 1)
+    script = "let n = 0;\nwhile (n < 5_300) n++;\n/(a*)*$/.test('a'.repeat(40) + 'b');\nreturn n;\n"
+    async with opened(script, await record(script)) as debugger:
+        assert where(await debugger.go_to_frame(1)) == ("end", 1, 5_303, 3)
+        assert debugger.at.limit is not None and values(debugger.at) == {"n": 5_300}
 
 
 async def test_an_answer_to_a_call_that_was_not_made_is_found_at_its_frame() -> None:
@@ -585,6 +647,40 @@ for (const each of it) sum.push(each);
 const r = await agent({stepId: 'a', agentRef: 'lead_agent', task: {n: o.n, sum}});
 return {sum, n: o.n};
 """
+
+
+async def test_what_one_watch_changes_does_not_show_in_another() -> None:
+    async with opened(SENSITIVE) as debugger:
+        here = await debugger.run_to([5])
+        wanted = {"o.next": 1, "o.n": 0, "o.n++": 0, "[...it]": [2, 3], "sum.push(9)": 2, "sum.length": 1}
+        assert await debugger.watches(list(wanted)) == wanted
+        assert await debugger.watches(list(reversed(wanted))) == wanted, "whatever their order"
+        assert debugger.at == here and here.kind == "breakpoint"
+        assert await debugger.watch(["o.n = 7", "o.n"]) == {"o.n = 7": 7, "o.n": 7}, "in a console it does"
+        assert await debugger.watches(["o.n"]) == {"o.n": 0}
+        assert values(await debugger.go_to_frame(1))["o"]["n"] == 0
+
+
+async def test_members_are_looked_at_together_though_the_script_has_getters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fresh worker for each of them would make every move slow."""
+    looks: list[list[str]] = []
+    look = ProbedWorker.look
+
+    async def noted(self: ProbedWorker, expressions: Sequence[str], **more: Any) -> list[Any]:
+        looks.append(list(expressions))
+        return await look(self, expressions, **more)
+
+    async with opened(SENSITIVE) as debugger:
+        await debugger.run_to([5])
+        monkeypatch.setattr(ProbedWorker, "look", noted)
+        assert await debugger.watches(["o.n", "sum.length", "sum[0]"]) == {
+            "o.n": 0,
+            "sum.length": 1,
+            "sum[0]": 1,
+        }
+        assert looks == [["o.n", "sum.length", "sum[0]"]]
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,14 @@ async def test_orders_that_change_a_later_request() -> None:
     assert [(d.recorded, d.now) for d in case.differences] == [("x", "y")]
 
 
+async def test_orders_that_are_one_without_a_call_are_told_once() -> None:
+    script = FIRST.replace("first = one.output;", "{ first = one.output; if (name === 'x') await extra(); }")
+    script = "const extra = () => agent({stepId: 'extra', agentRef: 'lead_agent', task: 1});\n" + script
+    found = await explore_orders(script, await record(script, order=lambda waiting: waiting[:1]))
+    assert found.exist == found.ran == 3
+    assert [case.order for case in found.changed] == [("y", "x")]
+
+
 async def test_the_recorded_order_is_what_the_others_are_compared_with() -> None:
     frames = await record(CARELESS, order=lambda waiting: waiting[-1:])
     found = await explore_orders(CARELESS, frames)

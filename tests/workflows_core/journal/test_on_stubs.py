@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.workflows_core.journal.recording import Order, record
+from tests.workflows_core.journal.recording import Fails, Order, record
 from workflows_core.journal.frames import Frame, FrameKind, JournalWriter
 from workflows_core.journal.testing import on_stubs
 from workflows_core.jsontext import encode, parse
@@ -48,6 +48,19 @@ async def test_answers_come_in_the_recorded_order() -> None:
 async def test_answers_that_came_together_are_given_together() -> None:
     frames = await recorded(SEEN, lambda waiting: waiting[1:] or waiting)
     assert await ended(SEEN, frames) == {"by": "script", "ok": True, "value": ["b", "c", "a"]}
+
+
+@pytest.mark.parametrize("recorded_too", [True, False])
+async def test_a_failure_has_the_code_that_its_stub_says(recorded_too: bool) -> None:
+    script = ASK + "try { await ask('a'); } catch (e) { return e.code; }\n"
+
+    def fail(call: dict[str, Any]) -> Any:
+        raise Fails("no")
+
+    frames = await record(script, answer=fail) if recorded_too else await recorded("return 1;")
+    for stub, code in (({"fail": "no"}, "agent_failed"), ({"fail": "no", "code": "gone"}, "gone")):
+        found = await ended(script, frames, [stub])
+        assert found == {"by": "script", "ok": True, "value": code}
 
 
 async def test_a_race_is_won_by_the_recorded_winner() -> None:

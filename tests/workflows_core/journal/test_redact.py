@@ -221,6 +221,14 @@ async def test_a_redacted_bundle_proves_chain_order_steps_and_positions() -> Non
     assert "redacted and was not executed" in found.notes[-1]
 
 
+async def test_the_keys_of_every_call_stay() -> None:
+    script = "const read = (a) => readArtifact(a); return read({artifactVersion: 'v'});"
+    made = await bundle(script, {}, answer=lambda call: 1)
+    hidden = redact(made, {"verdict": "complete", "frames": 1})
+    keys = [list(parse(each.frames[1].body)["calls"][0]) for each in (made, hidden)]
+    assert keys[0] == keys[1] and "artifact_version" in keys[0]
+
+
 async def test_redaction_keeps_the_shape_and_shows_equal_texts_as_equal() -> None:
     made, _ = await leaky()
     hidden = redact(made, {"verdict": "complete", "frames": len(made.frames)})

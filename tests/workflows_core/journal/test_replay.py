@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from workflows_core.journal.debugger import explain
 from workflows_core.journal.frames import Frame, FrameKind, JournalWriter, Side
 from workflows_core.journal.replay import Difference, Ending, Replayer, differences
 from workflows_core.journal.verify import Verdict, read_start, verdict_document, verify
@@ -266,6 +267,51 @@ async def test_a_limit_that_only_one_side_reached_is_not_a_divergence() -> None:
     verdict = await verify(script, frames)
     assert verdict.verdict == "ends_early"
     assert verdict.notes[0].startswith("Limit here: after frame 0")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "now", "verdict"),
+    [
+        ("log('a'); log('b'); return 1;", "log('a'); for (;;) {}", "ends_early"),
+        ("log('a'); for (;;) {}", "log('a'); log('b'); return 1;", "ends_early"),
+        ("log('a'); log('b'); return 1;", "log('c'); for (;;) {}", "diverged"),
+        ("log('a'); for (;;) {}", "log('c'); log('b'); return 1;", "diverged"),
+        ("log('a'); log('b'); return 1;", "log('a'); return 1;", "diverged"),
+        ("log('a'); return 1;", "log('a'); log('b'); return 1;", "diverged"),
+    ],
+)
+async def test_a_limit_in_the_middle_of_a_frame_is_not_a_divergence(
+    recorded: str, now: str, verdict: str
+) -> None:
+    found = await verify(now, await record(recorded), edited=True)
+    assert found.verdict == verdict
+    if verdict == "ends_early":
+        assert found.notes == (
+            "Limit here: after frame 0 only one of the two runs reached a limit of its machine, "
+            "which proves nothing about what follows.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("then", "place"),
+    [
+        ("throw new Error('x');", (2, 11)),
+        ("return 1;", (2, None)),
+        ("await new Promise(() => {});", (2, 1)),
+        ("log('c');", (2, 1)),
+    ],
+)
+async def test_where_less_is_asked_than_recorded_the_place_is_behind_what_agrees(
+    then: str, place: tuple[int, int | None]
+) -> None:
+    script, frames = f"log('a');\n{then}", await record("log('a');\nlog('b');\nreturn 1;")
+    verdict = await verify(script, frames, edited=True)
+    assert verdict.divergence is not None and verdict.divergence.frame == 1
+    assert (verdict.divergence.call is None) == (then != "log('c');")
+    found = await explain(script, frames, verdict.divergence)
+    assert found.line == place[0]
+    if place[1] is not None:
+        assert found.column == place[1]
 
 
 async def test_the_time_limit_of_a_recorded_run_is_reached_again() -> None:

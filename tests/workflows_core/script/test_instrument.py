@@ -68,6 +68,9 @@ def probed(script: str) -> str:
         ("{ function f() {} a }", "#;{ function f() {} #;a }"),
         ("throw a", "#;throw a"),
         ("async\na", "#;async\n#;a"),
+        ("a = await\nb()\n{} /'/.test(c)", "#;a = await\nb()\n#;{} #;/'/.test(c)"),
+        ("let\na = {} / 2 // '", "#;let\na = {} / 2 // '"),
+        ("if (a) b <!-- c\n{} /`/.d; e", "#;if (a) {#;b} <!-- c\n#;{} #;/`/.d; #;e"),
     ],
 )  # fmt: skip
 def test_where_probes_stand(script: str, expected: str) -> None:
@@ -118,7 +121,7 @@ def test_every_place_leads_back(script: str) -> None:
         assert left in (len(old), len(old) + 1)
 
 
-@pytest.mark.parametrize("script", ["return (", "}); evil(); (async () => {", "a b"])
+@pytest.mark.parametrize("script", ["return (", "}); evil(); (async () => {", "a b", "a <!-- `\n{} /`/.b"])
 def test_what_is_not_understood_is_refused(script: str) -> None:
     with pytest.raises(InstrumentRefused):
         instrument(script)

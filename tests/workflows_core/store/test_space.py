@@ -6,13 +6,15 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from workflows_core.engine import definitions
-from workflows_core.errors import StoreFailed
+from workflows_core.errors import NotFound, StoreFailed, UsageError
+from workflows_core.journal.bundle import open_bundle, write
 from workflows_core.journal.frames import FrameKind, JournalWriter
 from workflows_core.model import Capture, Decision, RunState, StepStatus, Wait, now
 from workflows_core.store import space
@@ -20,6 +22,7 @@ from workflows_core.store.base import Batch
 from workflows_core.store.blocking import BlockingReader
 from workflows_core.store.opening import connect, migrate
 from workflows_core.store.reader import StoreReader
+from workflows_core.store.snapshot import read_stored
 from workflows_core.store.sqlite import SqliteStore
 
 from .builders import SCRIPT, record, start
@@ -154,7 +157,7 @@ def test_what_earlier_versions_left_in_settled_controls_goes_when_the_store_is_o
         "VALUES (?, ?, ?, X'7B7D', 1, ?, ?, ?)"
     )
     body = b'{"script": "' + MARK * 300 + b'"}'
-    connection.execute("INSERT INTO tombstones VALUES ('wr_gone', 'os:1', 'rq', 'i', 3)")
+    connection.execute("INSERT INTO tombstones VALUES ('wr_gone', 'os:1', 'rq', 'i', 3, NULL)")
     connection.execute(insert, ("launch", None, body, 2, "applied", b'{"run_id":"wr_1"}'))
     connection.execute(insert, ("decide", "wr_gone", b"{}", 2, "applied", b'{"reason":"private"}'))
     connection.execute(insert, ("delete", "wr_gone", b"{}", 2, "applied", b'{"status":"applied"}'))
@@ -207,6 +210,28 @@ def test_a_saved_version_whose_bytes_were_changed_is_not_given_out(store: Sqlite
     assert definitions.load(store, "os:1", "v", saved.version)[1] == SCRIPT
     assert reader.definition("v", saved.version)[1] == SCRIPT
     reader.close()
+
+
+def test_versions_belong_to_their_owner_and_two_may_have_the_same(store: SqliteStore, path: Path) -> None:
+    mine, yours = (definitions.save(store, owner, "v", SCRIPT) for owner in ("os:1", "ada"))
+    only_yours = definitions.save(store, "ada", "v", "return 6;")
+    reader = BlockingReader.open(path)
+    assert reader is not None
+    with closing(reader):
+        assert reader.definitions("os:1") == [mine]
+        assert reader.definition("v", mine.version, "os:1") == (mine, SCRIPT)
+        assert reader.definition("v", mine.version[:7])[1] == SCRIPT
+        with pytest.raises(NotFound):
+            reader.definition("v", only_yours.version, "os:1")
+        assert {item.owner for item in reader.definitions()} == {"os:1", "ada"}
+    assert yours.owner == "ada"
+
+
+def test_a_name_does_not_end_with_a_space(store: SqliteStore) -> None:
+    with pytest.raises(UsageError, match="does not end with a space"):
+        definitions.save(store, "os:1", "v ", SCRIPT)
+    assert definitions.save(store, "os:1", "a b", SCRIPT).name == "a b"
+    assert definitions.save(store, "os:1", "c", SCRIPT).name == "c"
 
 
 # Waits that ended while nobody owned them.
@@ -262,6 +287,8 @@ def test_readers_show_that_a_wait_has_expired_once_its_owner_is_gone(
     (row,) = reader.runs(None)
     assert row.cause == view.cause
     reader.close()
+    taken = read_stored(path, run_id)  # the file of a dead machine, as Replay opens it, and an export of it
+    assert taken.view() == view == open_bundle(write(taken)).view()
 
 
 def test_the_log_of_a_store_is_private_as_well(store: SqliteStore, path: Path) -> None:

@@ -50,6 +50,22 @@ async def test_a_call_is_placed_where_the_script_makes_it(
     assert outcome.positions == positions, outcome
 
 
+@pytest.mark.parametrize(
+    ("before", "place"),
+    [
+        ("let a;\rlet b;", (1, 14)), ("\r\r\n", (2, 1)), ("\u2028\u2029\n\u2028", (2, 2)), ("// a\r", (1, 6)),
+        ("// a\u2028", (1, 6)), ("<!-- a\u2029", (1, 8)), ("<!-- a\r", (1, 8)), ("/* a\r\u2028 */", (1, 10)),
+        ("/* a\r\n\r */\u2028\r", (2, 7)), ("`\r\u2028`;\r", (1, 7)), ("`${1\u2028}`;", (1, 9)),
+        ("'\u2028' + '\\\r' + '\\\u2028';", (1, 19)), ("/[\\]/]/;\u2028\r\r\n", (2, 1)),
+    ],
+)  # fmt: skip
+async def test_what_ends_a_line_for_the_engine_alone_shifts_no_place(
+    before: str, place: tuple[int, int]
+) -> None:
+    outcome = await run(f"{before}log('x');\nlog('y');")
+    assert outcome.positions == [place, (place[0] + 1, 1)], outcome
+
+
 async def test_code_that_only_claims_to_be_a_line_of_the_script_is_not_believed() -> None:
     outcome = await run(
         f"const f = eval('\\n'.repeat(24_000) + '() => agent({A.replace(chr(39), chr(34))})');\n\nawait f()"

@@ -125,7 +125,7 @@ async def test_a_death_while_idle_is_noticed() -> None:
         await worker.first_turn()
         assert not worker.exited.done()
         os.kill(worker.pid, signal.SIGKILL)
-        died = await asyncio.wait_for(asyncio.shield(worker.exited), 10)
+        died = await asyncio.wait_for(asyncio.shield(worker.exited), 60)
         assert died.reason is WorkerDeath.KILLED
         assert died.message == "The worker process was killed from outside."
         with pytest.raises(WorkerDied):
@@ -144,7 +144,7 @@ async def test_a_death_is_noticed_where_there_are_no_process_descriptors(
     worker = await start(WAITS)
     await worker.first_turn()
     os.kill(worker.pid, signal.SIGTERM)
-    died = await asyncio.wait_for(asyncio.shield(worker.exited), 10)
+    died = await asyncio.wait_for(asyncio.shield(worker.exited), 60)
     assert (died.reason, died.message) == (WorkerDeath.EXITED, "The worker process was ended by SIGTERM.")
     await worker.close()
     assert (await run("return 1")).value == 1
@@ -363,7 +363,7 @@ async def test_a_worker_that_breaks_the_protocol_is_killed(
 async def test_what_is_said_out_of_turn_breaks_the_protocol(impostor: Callable[[str], None]) -> None:
     impostor(f"{READY}posix.write(1, pack(b'I', b'0 0'))\ntime.sleep(60)")
     worker = await start(WAITS)
-    died = await asyncio.wait_for(asyncio.shield(worker.exited), 10)
+    died = await asyncio.wait_for(asyncio.shield(worker.exited), 60)
     assert died.reason is WorkerDeath.PROTOCOL
     await worker.close()
 
@@ -490,7 +490,7 @@ def test_the_signature_depends_on_sources_and_engine(monkeypatch: pytest.MonkeyP
     assert launch.runtime_signature.__wrapped__() != signature
 
 
-async def test_compiling_leaves_no_process() -> None:
+async def test_compiling_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     workers: list[Worker] = []
     opened = Worker._open
 
@@ -499,12 +499,8 @@ async def test_compiling_leaves_no_process() -> None:
         workers.append(made[0])
         return made
 
-    original = Worker._open
-    Worker._open = remember  # type: ignore[assignment, method-assign]
-    try:
-        assert await compile_script("return 1") is None
-        assert await compile_script("return (") is not None
-    finally:
-        Worker._open = original  # type: ignore[method-assign]
+    monkeypatch.setattr(Worker, "_open", remember)
+    assert await compile_script("return 1") is None
+    assert await compile_script("return (") is not None
     assert len(workers) == 2
     assert all(worker.exited.done() and not is_child(worker.pid) for worker in workers)

@@ -29,6 +29,15 @@ REVIEW: Final = (
     Key("review.reject", "review", "X", "reject", "reject", "Reject this output, with a reason", shown=True),
     Key("review.resume", "review", "r", "resume", "resume", "Let the pause go on", shown=True),
     Key(
+        "review.answer",
+        "review",
+        "T",
+        "answer",
+        "answer",
+        "Type the answer that a manual agent waits for",
+        shown=True,
+    ),
+    Key(
         "review.viewed",
         "review",
         "V",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.binding import BindingType
 from textual.widget import Widget
 
@@ -69,6 +69,10 @@ class AuthorScreen(WorkbenchScreen):
 
     def home(self) -> Widget | None:
         return self._scripts.list
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        # What is said in passing must not lie over the problems while somebody reads them.
+        self.set_class(self._column.problem_list.has_focus, "-problems")
 
     @property
     def current(self) -> OpenFile | None:
@@ -305,7 +309,8 @@ class AuthorScreen(WorkbenchScreen):
             first = next(n for n, item in enumerate(checked.problems) if item.severity == "error")
             self._column.problem_list.go_to(str(first))
             count = words.count(checked.errors, "error")
-            self.workbench.notice(f"Not {act}: the script has {count}.", severity="warning")
+            self._column.say_refused(f"Not {act}: {count}")
+            self.workbench.notice(f"Not {act}: the script has {count}.", severity="warning", floats=False)
             return None
         return checked
 

@@ -312,9 +312,14 @@ class EditorColumn(Vertical):
         else:
             text = "No problems."
         self._list.set_empty(text)
+        self.say_refused("")
         self._problems.set_rows(ProblemRows(file.problems if file is not None else ()))
         self._say_problem()
         self._size_problems()
+
+    def say_refused(self, text: str) -> None:
+        """Show ``text``, what the problems stopped, in their pane's lower border until they are others."""
+        self._problems.set_note(text)
 
     def _size_problems(self) -> None:
         most = HIGH if self.size.height >= 26 else LOW

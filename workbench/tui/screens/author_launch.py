@@ -19,9 +19,10 @@ from workflows_core.model import RunView
 
 from ... import words
 from ...drafts import Arguments, LaunchForm, read_arguments
+from ...forecast import foretold
 from ..widgets.choice import Choice
 from ..widgets.editor_form import Setting, TextBlock
-from ..widgets.lines import Span
+from ..widgets.lines import Span, plain_bars
 from ..widgets.pane import Pane
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class LaunchPane(Pane):
         self.post_message(self.Turned())
 
     def on_mount(self) -> None:
+        plain_bars(self)
         self.query_one("#no-launch", TextBlock).show(
             Span("A script that is open is launched from here.", "quiet")
         )
@@ -170,6 +172,7 @@ class LaunchPane(Pane):
         self.post_message(self.Changed(self, arguments=False))
 
     def _show_arguments(self) -> None:
+        self.set_note("")
         self._read = read = read_arguments(self.editor.text)
         sent = self.query_one("#sent", TextBlock)
         if read.value is None:
@@ -220,14 +223,7 @@ class LaunchPane(Pane):
         """
         lines = list(version)
         if bound is not None:
-            calls, open_ended = bound
-            if open_ended or calls > ceiling:
-                text = f"up to {words.count(ceiling, 'call')}, which is the limit"
-            else:
-                text = f"up to {words.count(calls, 'call')}" if calls else "no Agent calls"
-            if expected is not None:
-                text += f" · ~{words.duration(expected)}"
-            lines.append(Span(text, "quiet"))
+            lines.append(Span(foretold(bound, ceiling, expected), "quiet"))
         if quota is not None:
             lines.append(quota)
         self.query_one("#facts", TextBlock).show(*lines)

@@ -12,12 +12,13 @@ from workflows_core.errors import Deleted, NotFound
 from workflows_core.limits import EngineConfig
 
 from ...drafts import AuthorSession, Draft, LaunchForm, VersionDraft, launch_key
-from ...real_launch import bound_in_words
+from ...forecast import calls_at_most
 from ...scripts import script_name, stubs_beside
 from ..context import AppContext
+from .ask_real import ask_real
 from .author_launch import StubChoice
 from .author_scripts import Found
-from .dialogs import Answer, Dialog
+from .dialogs import Dialog
 
 if TYPE_CHECKING:
     from workflows_core.engine.requests import LaunchOutcome, LaunchRequest
@@ -139,14 +140,8 @@ async def confirm_real(
     config: WorkbenchConfig,
 ) -> bool:
     """Ask before real Agents are called, with the bound on calls and what is known of their cost."""
-    ceiling = launch.settings.limits.max_calls
-    calls = ceiling if bound is None or bound[1] else min(bound[0], ceiling)
-    text = (
-        f"{launch.name}\n\n{bound_in_words(config, launch.settings.agents, calls)} "
-        "What an Agent does outside this workspace cannot be undone."
-    )
-    answers = [Answer("keep", "Do not launch"), Answer("launch", "Launch", danger=True)]
-    return await ask(Dialog("Launch on real Agents?", text, answers)) == "launch"
+    calls = calls_at_most(bound, launch.settings.limits.max_calls)
+    return await ask_real(ask, launch.name, config, launch.settings.agents, calls)
 
 
 async def last_run(client: Client, runs: Sequence[RunSummary], file: OpenFile) -> RunView | None:

@@ -80,8 +80,9 @@ class ScriptRuns:
             return
         if read.value is None:
             self._go_to_arguments()
+            self._pane.set_note("Not launched")
             screen.workbench.notice(
-                f"Not launched: the arguments are not usable, {read.error}", severity="warning"
+                f"Not launched: the arguments are not usable, {read.error}", severity="warning", floats=False
             )
             return
         if not await self._library.loaded(file):

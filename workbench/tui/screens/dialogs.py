@@ -30,6 +30,8 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
 
     CSS_PATH = Path(__file__).with_name("dialogs.tcss")
     AUTO_FOCUS: ClassVar[str] = ""
+    #: What it is closed with as soon as nothing lies above it any more.
+    _result: tuple[Result | None] | None = None
 
     def compose(self) -> ComposeResult:
         ascii = getattr(self.app, "ascii", False)
@@ -57,9 +59,18 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
             frame.styles.height = rows + 3
 
     def finish(self, result: Result | None) -> None:
-        """Close with ``result``. A key that comes while the dialog is already closing does nothing."""
-        if self.is_current:
+        """Close with ``result``, where something lies above it once that is gone.
+
+        A key that comes while the dialog is already closing does nothing.
+        """
+        if self.app.screen is self:
             self.dismiss(result)
+        elif any(self in stack for stack in self.app._screen_stacks.values()):
+            self._result = (result,)
+
+    def on_screen_resume(self) -> None:
+        if self._result is not None:
+            self.finish(self._result[0])
 
     def action_dismiss_dialog(self) -> None:
         self.finish(None)

@@ -104,8 +104,9 @@ class HostScreen(WorkbenchScreen):
     @on(LineList.Highlighted, "#sections LineList")
     def _highlighted(self, message: LineList.Highlighted) -> None:
         message.stop()
-        if message.row_id is not None:
-            self._detail.go_to(message.row_id)
+        section = self._sections.list.current_id  # the row of now: the cursor may have gone on since
+        if section is not None:
+            self._detail.go_to(section)
             self.refresh_bindings()
 
     @on(LineList.Selected, "#sections LineList")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +17,7 @@ from workflows_core.errors import UsageError, WorkflowError
 
 from ...opening import open_run
 from ...replaying import Given, Opened, read_run
-from ...travelling import Act, Seen
+from ...travelling import Act, Seen, go_to_place, read_place
 from .. import keymap
 from ..widgets.bars import KeyLine, ScreenTabs, TopLine
 from ..widgets.lines import LineList
@@ -105,10 +106,12 @@ class ReplayScreen(WorkbenchScreen):
             return
         if number != self._loading:
             return
-        await self._mover.begin(opened)
+        before = self._mover.begin(opened)
         self.panes.show(opened)
         self.what_if_texts.clear()
         self._show_frame(_first_shown(opened))
+        if before is not None:
+            await before.close(last=True)
 
     @work(group="dialog", exit_on_error=False)
     async def action_open_file(self) -> None:
@@ -139,7 +142,8 @@ class ReplayScreen(WorkbenchScreen):
     def _show_frame(self, number: int) -> None:
         """Stand at frame ``number``: what is recorded is shown now, what was in sight once it is known.
 
-        One more than the last frame is where a journal that was cut off ends.
+        One more than the last frame is where a journal that was cut off ends. While another screen is in front, no
+        worker is started: what is in sight is looked up when this one comes back.
         """
         opened = self.opened
         if opened is None or not opened.frames:
@@ -147,7 +151,7 @@ class ReplayScreen(WorkbenchScreen):
             self.panes.fill_sight()
             return
         self.panes.stand(number)
-        if not opened.travels:
+        if not opened.travels and self in self.app.screen_stack:
             act: Act = to_the_end if self.panes.beyond else lambda debugger: debugger.go_to_frame(number)
             self._mover.move(act, fresh=True)
         self.refresh_bindings()
@@ -177,6 +181,13 @@ class ReplayScreen(WorkbenchScreen):
         if self not in self.app.screen_stack:
             self.run_worker(self._mover.close(), group="refresh", exit_on_error=False)
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        opened, frame = self.opened, self.panes.frame
+        if opened is None or frame is None or opened.travels or self._mover.moving:
+            return
+        if self.panes.seen is None:
+            self._show_frame(frame)
+
     async def on_unmount(self) -> None:
         await self._mover.close()
 
@@ -184,7 +195,9 @@ class ReplayScreen(WorkbenchScreen):
         opened = self.opened
         if action in ("frame", "go_to", "copy_value"):
             return opened is not None and len(opened.frames) > 0
-        if action in ("step", "run_to", "breakpoint", "watch", "history", "console", "what_if"):
+        if action in ("step", "run_to", "breakpoint", "watch", "history"):
+            return opened is not None and not opened.travels and not self.panes.by_frames
+        if action in ("console", "what_if"):
             return opened is not None and not opened.travels
         if action == "divergence":
             return opened is not None and opened.verdict.divergence is not None
@@ -232,33 +245,24 @@ class ReplayScreen(WorkbenchScreen):
 
     @work(group="dialog", exit_on_error=False)
     async def action_go_to(self) -> None:
-        text = await self._ask(
-            "Go to",
-            "6 is frame 6. #40 is the 40th statement of the run. :12 is the next time that line 12 runs.",
-        )
-        if text and self.opened is not None:
-            self._go_to(text, self.opened)
+        from .replay_looking import GoTo
 
-    def _go_to(self, text: str, opened: Opened) -> None:
-        sign, digits = (text[0], text[1:].strip()) if text[0] in "#:" else ("", text)
-        if not digits.isascii() or not digits.isdigit() or len(digits) > 9:
-            self.workbench.notice(
-                f"{text} is no frame; write a number, #STATEMENT or :LINE.", title="Go to", severity="warning"
-            )
+        await self.app.push_screen_wait(GoTo(self._go_to))
+
+    async def _go_to(self, text: str) -> None:
+        """Stand at the place that ``text`` names. Raises UsageError where there is none; one stays then."""
+        at, opened = read_place(text), self.opened
+        if opened is None:
             return
-        number = int(digits)
-        if sign == "":
-            if number >= len(opened.frames):
-                last = len(opened.frames) - 1
-                self.workbench.notice(
-                    f"There is no frame {number}; the last one is {last}.", title="Go to", severity="warning"
-                )
-                return
-            self._show_frame(number)
-        elif sign == "#":
-            self._mover.move(lambda debugger: debugger.go_to_statement(number))
+        if at.kind == "end":
+            self._show_frame(len(opened.frames) - (0 if opened.ending else 1))
+        elif at.kind != "frame":
+            await self._mover.moved(partial(go_to_place, at=at, first=False))
+        elif at.number >= len(opened.frames):
+            last = len(opened.frames) - 1
+            raise UsageError(f"there is no frame {at.number}; the journal has frames 0 to {last}")
         else:
-            self._mover.move(lambda debugger: debugger.run_to([number]))
+            self._show_frame(at.number)
 
     # Looking
 

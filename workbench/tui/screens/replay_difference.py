@@ -1,4 +1,4 @@
-"""Where a what-if first differs from its parent, how it is to go on, and what is asked before real Agents are called."""
+"""Where a what-if first differs from its parent, and how it is to go on."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from textual import on
 from textual.containers import Horizontal
 from textual.widget import Widget
 
-from ... import words
 from ...continuing import WAYS, How
 from ...forking import Fork
-from ...replaying import Opened
 from .. import keymap
 from ..widgets.choice import Choice
 from ..widgets.editor_form import Setting, TextBlock
 from ..widgets.lines import Line, LineList, Span, TextRows, wrap
 from ..widgets.pane import Pane
-from .dialogs import Answer, Dialog, Modal
+from .dialogs import Modal
 from .replay_dialogs import Sides
 
 _WAYS: Final = {"recorded": "recorded answers", "stubs": "stubs", "real": "real Agents"}
@@ -137,14 +135,3 @@ _EFFECTS: Final = {
     "stubs": "Recorded answers up to there, then the run's stub set for every call, also for one that asks the same.",
     "real": "A call that asks exactly what was recorded is answered as recorded; real Agents answer the rest.",
 }
-
-
-def real_calls(opened: Opened, most: int) -> Dialog:
-    """Asks before real Agents are called."""
-    text = (
-        f"{opened.name}\n\nUp to {words.count(most, 'call')} to real Agents: what asks exactly what was recorded is "
-        "answered as recorded and calls nobody. What a call costs is not known here: no limit on money holds. What "
-        "an Agent does outside this workspace cannot be undone."
-    )
-    answers = [Answer("keep", "Do not launch"), Answer("launch", "Launch", danger=True)]
-    return Dialog("Launch on real Agents?", text, answers)

@@ -1,4 +1,4 @@
-"""Looking at a run where one stands: a console for expressions, and the value of one over all frames."""
+"""Looking at a run: going to a place, a console for expressions there, and the value of one over all frames."""
 
 from __future__ import annotations
 
@@ -22,10 +22,64 @@ from .dialogs import Modal
 
 #: Lines of one value in the console.
 _LINES: Final = 200
+_PLACES: Final = "6 is frame 6. #40 is the 40th statement of the run. :12 is the next time that line 12 runs, :12x3 the third. end is the end."
 _TOLD: Final = (
     "Expressions run at this place in the worker that is thrown away, never in the run. What they change holds here "
     "until the console is closed."
 )
+
+
+class GoTo(Modal[None]):
+    """Asks for a place and goes there. ``go`` raises UsageError where there is none: it is said, and asked again."""
+
+    BINDINGS = keymap.bindings("dialog")
+    DEFAULT_CSS = """
+    GoTo Field { margin: 1 0; }
+    """
+
+    def __init__(self, go: Callable[[str], Awaitable[None]]) -> None:
+        super().__init__(id="go-to")
+        self._go = go
+
+    def content(self) -> Iterable[Widget]:
+        yield TextBlock(id="told")
+        yield Field()
+        yield TextBlock(id="problem")
+
+    def on_mount(self) -> None:
+        self.query_one("#told", TextBlock).show(Span(_PLACES))
+        frame = self.query_one("#frame", Pane)
+        frame.set_title("Go to")
+        frame.styles.width, frame.styles.height = 60, "auto"
+        for field in self.query(Field):  # there is none where the application ends meanwhile
+            field.focus()
+
+    @on(Input.Changed)
+    def _typed(self, message: Input.Changed) -> None:
+        message.stop()
+        self.query_one("#problem", TextBlock).show()
+
+    @on(Input.Submitted)
+    def _accepted(self, message: Input.Submitted) -> None:
+        message.stop()
+        text = message.value.strip()
+        if text:
+            self._arrive(text)
+        else:
+            self.finish(None)
+
+    @work(group="go to", exclusive=True, exit_on_error=False)
+    async def _arrive(self, text: str) -> None:
+        try:
+            await self._go(text)
+        except UsageError as error:
+            self.query_one("#problem", TextBlock).show(Span(_sentence(str(error)), "bad"))
+        else:
+            self.finish(None)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 class Console(Modal[None]):

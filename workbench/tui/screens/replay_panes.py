@@ -57,6 +57,8 @@ class ReplayPanes:
         self.opened: Opened | None = None
         self.seen: Seen | None = None
         self.frame: int | None = None
+        #: Whether this run can only be stepped by frames, as far as that is known.
+        self.by_frames = False
         self.breakpoints: set[int] = set()
         self._source: SourceText | None = None
         self._position: tuple[int, int] | None = None
@@ -104,6 +106,7 @@ class ReplayPanes:
         """Show another run; ``stand`` says where."""
         self.opened, self._source = opened, SourceText(opened.script)
         self.seen, self.frame, self._position = None, None, None
+        self.by_frames = False
         self.breakpoints.clear()
         self._unfolded.clear()
         for pane in (self.frames, self.code, self.sight):
@@ -123,6 +126,7 @@ class ReplayPanes:
     def see(self, seen: Seen, *, stays: bool) -> None:
         """Show what is in sight; unless the frame ``stays``, it is the one that the moment belongs to."""
         self.seen = seen
+        self.by_frames = seen.level == "frames"
         moment = seen.moment
         if not stays and moment.frame != self.frame:
             self.frame = moment.frame
@@ -189,13 +193,16 @@ class ReplayPanes:
             self.sight.set_rows(TextRows())
         else:
             self.sight.list.set_empty("Nothing is in sight here.")
-            self.sight.set_rows(SightRows(sight_rows(opened, seen, unicode=self._unicode), self._unfolded))
+            width = self.sight.list.scrollable_content_region.width or 40
+            rows = sight_rows(opened, seen, width, unicode=self._unicode)
+            self.sight.set_rows(SightRows(rows, self._unfolded))
 
     def refit(self) -> None:
         """Lay out again for another width."""
         if self.opened is not None:
             self.fill_frame()
             self.fill_source(self._position)
+            self.fill_sight()
 
     # What is under the cursor
 

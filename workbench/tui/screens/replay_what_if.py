@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workflows_core.errors import WorkflowError
-from workflows_core.script.check import calls_bound, check_script
+from workflows_core.script.check import check_script
 
 from ... import words
-from ...comparing import compare
 from ...continuing import How, agreed_only
 from ...forking import Fork, prepare_fork
 from ...inert import inert
 from ...replaying import Given, Opened
 from ..widgets.pane import Pane
-from .author_dialogs import Picker
+from .author_dialogs import NameDialog, Picker
 from .replay_dialogs import ReplyDialog
-from .replay_difference import FirstDifference, real_calls
+from .replay_difference import FirstDifference
 from .replay_edit import ScriptDialog
-from .run_compare import RunCompareScreen
+from .run_compare import RunCompareScreen, view_of_file
+from .run_fork import ask_real_fork, no_real_agents
 
 if TYPE_CHECKING:
     from workflows_core.model import RunView
@@ -74,7 +73,7 @@ class WhatIf:
                 what=self._what(subject),
                 parent=self._opened.bundle.run_id,
                 refused=await self._refused(fork),
-                no_real=await self._no_real(),
+                no_real=await no_real_agents(self._screen),
                 script=subject.step is None,
                 unicode=self._screen.unicode,
             )
@@ -141,23 +140,12 @@ class WhatIf:
         first = next((one for one in problems if one.severity == "error"), None)
         return None if first is None else f"{words.place(first.line, first.column)}  {first.message}"
 
-    async def _no_real(self) -> str | None:
-        """Why no Agent can be called for real here, or None."""
-        try:
-            await asyncio.to_thread(self._screen.context.workspace.options, real=True)
-        except WorkflowError as error:
-            return str(error)
-        return None
-
     async def _launch(self, fork: Fork, edit: dict[str, Any], how: How) -> bool:
         """Launch and show the run beside its parent; False where the person thinks again."""
         screen, app, opened = self._screen, self._screen.workbench, self._opened
         request = fork.request
         if how == "real":
-            calls, open_ended = calls_bound(fork.script)
-            ceiling = screen.context.workspace.max_calls
-            asked = real_calls(opened, ceiling if open_ended else min(calls, ceiling))
-            if await app.push_screen_wait(asked) != "launch":
+            if not await ask_real_fork(screen, fork):
                 return False
             request = (await prepare_fork(opened.bundle, real=True, **edit)).request
         elif how == "stubs":
@@ -167,7 +155,7 @@ class WhatIf:
         app.notice(outcome.run_id, title="Launched")
         app.show_run(outcome.run_id)
         if opened.view is not None:
-            app.push_screen(BesideParent(opened.view, outcome.run_id))
+            app.push_screen(RunCompareScreen(opened.view, outcome.run_id))
         return True
 
 
@@ -183,28 +171,20 @@ class _Which(Picker):
         frame.styles.max_width, frame.styles.height, frame.styles.max_height = 80, self._height, "88%"
 
 
-class BesideParent(RunCompareScreen):
-    """Two runs step by step. A side that is a view, such as one from a file, stays as it is; a run id is read."""
-
-    def __init__(self, first: RunView | str, second: RunView | str) -> None:
-        self._sides = (first, second)
-        super().__init__(*(side if isinstance(side, str) else side.run_id for side in self._sides))
-
-    async def _read(self) -> None:
-        client = self.workbench.context.client
-        try:
-            first, second = [
-                await client.view(side) if isinstance(side, str) else side for side in self._sides
-            ]
-        except WorkflowError as error:
-            self._list.set_empty(f"{error.title}.\n{error}")
-            return
-        self._found = await asyncio.to_thread(compare, first, second)
-        self._fill()
-
-
 async def compare_with_parent(screen: ReplayScreen, opened: Opened) -> None:
-    """The run beside the one that it names as its parent, where the workspace has that."""
+    """The run beside the one that it names as its parent, which is asked for where the workspace does not have it."""
     parent = opened.bundle.record.parent_run_id
-    if parent is not None and opened.view is not None:
-        screen.workbench.push_screen(BesideParent(parent, opened.view))
+    if parent is None or opened.view is None:
+        return
+    other: RunView | str = parent
+    try:
+        async with screen.busy("reading the parent"):
+            await screen.context.client.view(parent)
+    except WorkflowError as error:
+        text = f"{error}. It may be in a file: a .wfrun file, or a store file with one run."
+        dialog = NameDialog("", title="Compare with the parent", text=inert(text))
+        target = await screen.workbench.push_screen_wait(dialog)
+        if target is None:
+            return
+        other = await view_of_file(screen, target)
+    screen.workbench.push_screen(RunCompareScreen(other, opened.view))

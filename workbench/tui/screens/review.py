@@ -62,7 +62,9 @@ class ReviewScreen(DecidingActs):
         self._earlier = Refresher(self, self._look_for_approved, "run")
 
     def compose_columns(self) -> Iterable[Widget]:
-        self._subjects = Subjects(self.context.client, self.context.clock, unicode=self.unicode)
+        self._subjects = Subjects(
+            self.context.client, self.context.workspace, self.context.clock, unicode=self.unicode
+        )
         self._inbox = ListPane("Waiting", lines=InboxList(), id="inbox")
         self._detail = ReviewDetail(
             self.context.clock,
@@ -123,15 +125,15 @@ class ReviewScreen(DecidingActs):
             return "Nobody has decided anything in the newest runs. Receipts are kept here."
         return (
             "Nothing waits for you.\n\n"
-            "A run appears here when its script reaches pause() or humanCheckpoint(), or when somebody must say "
-            "what became of a step.\n\n"
+            "A run appears here when its script reaches pause() or humanCheckpoint(), when it asks a manual "
+            "agent, or when somebody must say what became of a step.\n\n"
             f"{key('review.group')} shows what was decided."
         )
 
     @on(LineList.Highlighted, "#inbox LineList")
     def _highlighted(self, message: LineList.Highlighted) -> None:
         message.stop()
-        self._select(message.row_id)
+        self._select(self._inbox.list.current_id)  # the row of now: the cursor may have gone on since
 
     @on(LineList.Selected, "#inbox LineList")
     def _opened(self, message: LineList.Selected) -> None:
@@ -254,6 +256,8 @@ class ReviewScreen(DecidingActs):
             )
         elif item.act is Act.RESUME:
             await self._detail.offer((("resume", "Resume", False, self.may("resume")),))
+        elif item.child_run_id is not None:
+            await self._detail.offer((("answer", "Answer", False, self.may("answer")),))
         else:
             await self._detail.offer((("show_run", "Show in Runs", False, True),))
 
@@ -275,12 +279,14 @@ class ReviewScreen(DecidingActs):
             )
         if action == "resume":
             return item is not None and item.act is Act.RESUME and not refused
+        if action == "answer":
+            return subject.question is not None
         if action == "unseen":
             return progress is not None and not progress.in_full
         return True
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("approve", "reject", "viewed", "resume", "unseen", "show_run"):
+        if action in ("approve", "reject", "viewed", "resume", "answer", "unseen", "show_run"):
             return self.is_mounted and self.may(action)
         if action in ("open_outside", "export", "compare"):
             return self.is_mounted and self.subject is not None and self.subject.artifact is not None

@@ -159,3 +159,15 @@ class DecidingActs(OutsideActs):
             outcome = await self.context.client.resume(item.run_id, item.step_id, item.attempt)
         self.action_back()
         self.workbench.notice(outcome.message, title="Resume")
+
+    @work(group="act", exit_on_error=False)
+    async def action_answer(self) -> None:
+        """Ask for the answer of a manual agent's call, and give it."""
+        from .run_answer import answer_question
+
+        subject = self.subject
+        step = subject.question if subject is not None else None
+        if subject is None or step is None:
+            return
+        if await answer_question(self, subject.view, step):
+            self.action_back()

@@ -26,8 +26,9 @@ from ..widgets.pane import Field, Pane
 from ..widgets.review_detail import Subject
 from .dialogs import Answer, Dialog, Modal
 
-#: The title of a question whose object is over.
+#: The title of a question whose object is over, and the one answer that it leaves.
 OVER: Final = "It cannot be decided any more"
+_CLOSE: Final = "Close"
 
 
 class DecisionDialog(Dialog):
@@ -39,7 +40,7 @@ class DecisionDialog(Dialog):
         """Say ``why``, an inert text, and leave only the safe answer."""
         self.withdrawn = True
         self._title, self._text = OVER, _over(why, self._text)
-        _leave_safe_answer(self, OVER)
+        leave_safe_answer(self, OVER)
         self._lay_out()
 
 
@@ -49,9 +50,11 @@ def _over(why: str, text: str) -> str:
     return f"{why}\n\n{about}"
 
 
-def _leave_safe_answer(dialog: Modal[Any], title: str) -> None:
+def leave_safe_answer(dialog: Modal[Any], title: str) -> None:
+    """Give the dialog this title and leave only its first answer, which closes it."""
     dialog.query_one("#frame", Pane).set_title(title)
     safe, *others = dialog.query(Choice)
+    safe.rename(_CLOSE)
     if dialog.focused in others:
         safe.focus()
     for choice in others:
@@ -124,7 +127,7 @@ class TextDialog(Modal[str | None]):
         """Say ``why``, an inert text, and leave only the safe answer. What was typed stays to be copied."""
         self.withdrawn = True
         self._title, self._text = OVER, _over(why, self._text)
-        _leave_safe_answer(self, OVER)
+        leave_safe_answer(self, OVER)
         self._problem.update("")
         self._lay_out()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from workflows_core.errors import NotFound, StoreFailed
-from workflows_core.model import Artifact, RunState, RunView, StepKind
+from workflows_core.model import Artifact, RunState, RunView, StepKind, StepStatus
 
 from ... import words
 from ...inert import inert
@@ -16,20 +16,26 @@ from ..widgets.bytes_view import LARGE
 from ..widgets.json_bytes import JsonTokens
 from ..widgets.lines import Line, Span, wrap
 from ..widgets.review_detail import Subject, tokens_of
-from ..widgets.review_rows import act_mark, decision_mark
+from ..widgets.review_rows import decision_mark
+from .run_answer import facts, instructions_of
 
 if TYPE_CHECKING:
     from ...client import Client
+    from ...workspace import Workspace
 
 #: Outputs whose lines are kept, so that going back and forth in the list reads nothing twice.
 _KEPT: Final = 8
+_UNDER_WAY: Final = (StepStatus.QUEUED, StepStatus.RUNNING)
 
 
 class Subjects:
     """Makes subjects, and keeps how far the review of each has come for the session of the application."""
 
-    def __init__(self, client: Client, clock: Callable[[], int], *, unicode: bool) -> None:
+    def __init__(
+        self, client: Client, workspace: Workspace, clock: Callable[[], int], *, unicode: bool
+    ) -> None:
         self._client = client
+        self._workspace = workspace
         self._clock = clock
         self._unicode = unicode
         self._progress: dict[str, Progress] = {}
@@ -40,9 +46,8 @@ class Subjects:
         view = await self._client.view(item.run_id)
         title = f"{item.step_id or 'Review'} of {item.name or item.run_id}"
         if item.act is not Act.DECIDE:
-            return Subject(
-                item.id, title, view, self._header(view, item, None), item=item, about=self._about(view, item)
-            )
+            about = self._about(view, item) if item.child_run_id is None else self._asked(view, item)
+            return Subject(item.id, title, view, self._header(view, item, None), item=item, about=about)
         artifact, tokens = await self._artifact(view, item.step_id)
         step = step_of(view, item.step_id, item.attempt)
         if step is None or step.artifact_version != digest(artifact):
@@ -99,7 +104,7 @@ class Subjects:
 
     def _header(self, view: RunView, item: Waiting, artifact: Artifact | None) -> Callable[[int], list[Line]]:
         next_steps = consumers(view, item.step_id, item.attempt)
-        mark = act_mark(item.act)
+        mark = item.mark
         glyph = mark.glyph if self._unicode else mark.ascii
 
         def lines(width: int) -> list[Line]:
@@ -109,6 +114,9 @@ class Subjects:
                 parts += _wrapped(self._content(artifact), "quiet", width, "  ")
             if item.act in (Act.DECIDE, Act.RESUME):
                 parts += _wrapped(told(next_steps), "quiet", width, "  ")
+            if item.child_run_id is not None:
+                said = told(next_steps, "The answer goes")
+                parts += _wrapped(f"{said} {_until_when(view)}", "quiet", width, "  ")
             if refused := item.refused(now):
                 parts += _wrapped(refused, "bad", width, "  ")
             elif item.retained:
@@ -142,6 +150,13 @@ class Subjects:
         source = f"file {artifact.path}" if artifact.path else f"output of {artifact.step_id}"
         parts = [source, artifact.media_type, words.kib(len(artifact.body)), f"hash {digest(artifact)[:7]}"]
         return dot.join(inert(part) for part in parts)
+
+    def _asked(self, view: RunView, item: Waiting) -> str:
+        """What a manual agent is asked. The text is inert."""
+        step = step_of(view, item.step_id, item.attempt)
+        if step is None:
+            return f"{inert(item.step_id)} has no place in the run's journal yet."
+        return "\n".join(text for text, _ in facts(view, step, instructions_of(self._workspace, step)))
 
     def _about(self, view: RunView, item: Waiting) -> str:
         """What a wait without bytes is about, and what to do."""
@@ -179,6 +194,14 @@ class Subjects:
                 "Runs shows the run with what can be done.",
             ]
         )
+
+
+def _until_when(view: RunView) -> str:
+    """How long the questions of a run wait: its time counts only while something else of it is under way too."""
+    asked = {step.step_id for step in words.awaiting_answer(view)}
+    if any(step.step_id not in asked and step.status in _UNDER_WAY for step in view.steps):
+        return "It has no deadline of its own, but the run's time counts while its other calls are under way."
+    return "It has no deadline: the run's time stands still while it waits for people alone."
 
 
 def _wrapped(text: str, tone: str, width: int, indent: str = "") -> list[Line]:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from textual import work
 
-from workflows_core.errors import WorkflowError
 from workflows_core.model import DELETABLE, RunState, RunSummary, RunView, StepView
 
 from ... import acts, words
@@ -97,7 +96,7 @@ class RunActs(WorkbenchScreen):
     @work(group="act", exit_on_error=False)
     async def action_compare(self) -> None:
         """Ask for the other run, and show both step by step; the older one stands first."""
-        from .run_compare import RunCompareScreen, RunPicker, others
+        from .run_compare import RunCompareScreen, RunPicker, others, view_of_file
 
         run = self.acting_run()
         if run is None:
@@ -105,12 +104,16 @@ class RunActs(WorkbenchScreen):
         choices = others(run, self.workbench.book.newest, self._compared, self.marked)
         picker = RunPicker(run, choices, self.context.clock(), unicode=self.unicode)
         chosen = await self.app.push_screen_wait(picker)
-        other = None if chosen is None else self.workbench.book.get(chosen)
-        if other is None:
+        if chosen is None:
             return
-        self._compared = other.run_id
-        older, newer = sorted((run, other), key=lambda each: each.created_at)
-        self.app.push_screen(RunCompareScreen(older.run_id, newer.run_id))
+        other: RunSummary | RunView | None = self.workbench.book.get(chosen)
+        side: RunView | str = chosen
+        if other is None:
+            other = side = await view_of_file(self, chosen)
+        else:
+            self._compared = chosen
+        sides = (side, run.run_id) if other.created_at < run.created_at else (run.run_id, side)
+        self.app.push_screen(RunCompareScreen(*sides))
 
     @work(group="act", exit_on_error=False)
     async def action_fork(self) -> None:
@@ -193,27 +196,12 @@ class RunActs(WorkbenchScreen):
 
     @work(group="act", exit_on_error=False)
     async def action_answer(self) -> None:
-        """Ask for the answer of a manual agent's call, and give it. What is refused stays in the notice."""
-        from .run_answer import AnswerDialog
+        """Ask for the answer of a manual agent's call, and give it."""
+        from .run_answer import answer_question
 
         view, step = self.acting_view(), self._asked()
-        if view is None or step is None or step.child_run_id is None:
-            return
-        client = self.context.client
-        agent = self.context.workspace.config.agents.get(step.agent_ref or "")
-        instructions = "" if agent is None else str(agent.settings.get("instructions", ""))
-        dialog = AnswerDialog(view, step, instructions, who=client.identity())
-        given = await self.app.push_screen_wait(dialog)
-        if given is None:
-            return
-        try:
-            async with self.busy("giving the answer"):
-                outcome = await client.answer(step.child_run_id, given.value, failed=given.failed)
-        except WorkflowError as error:
-            said = f"{error}\nNothing was recorded. You typed:\n{given.typed}"
-            self.workbench.notice(said, title="Not answered", severity="error")
-            return
-        self.workbench.notice(outcome.message, title="Answer")
+        if view is not None and step is not None:
+            await answer_question(self, view, step)
 
     def _exportable(self) -> StepView | None:
         """The step under the cursor of the details, where it has bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from textual import on
 from textual.widget import Widget
@@ -12,21 +12,18 @@ from textual.widget import Widget
 from workflows_core.errors import WorkflowError
 from workflows_core.model import StepView
 
-from ... import words
-from ...child_runs import MOST_CONTENT, MOST_EVENTS, ChildEvent, ChildRun
-from ...inert import cells, inert, shorten
+from ... import child_words
+from ...child_runs import ChildEvent, ChildRun
+from ...inert import cells, inert
 from .. import keymap
 from ..refresh import Refresher
 from ..widgets.json_rows import json_line, pretty
 from ..widgets.lines import Line, LineList, Span, fit
 from ..widgets.pane import Pane
-from ..widgets.run_rows import after
 from .dialogs import Modal
 
 if TYPE_CHECKING:
     from ..app import WorkbenchApp
-
-_SUMMARY: Final = 400
 
 
 class _Row(NamedTuple):
@@ -67,32 +64,19 @@ class EventRows:
         return (row.what, row.value) if row.what else ("the line", self.text(index))
 
     def _facts(self, now: int) -> Iterator[_Row]:
-        child = self._child
-        for name, value in (
-            ("status", child.status),
-            ("agent", f"{child.agent}, backend {child.backend}, {child.badge}"),
-            ("step", f"{child.step_id}, attempt {child.attempt}, of {child.workflow_run}"),
-            ("child run", child.run_id),
-            ("thread", child.thread_id),
-            ("asked", f"{words.absolute(child.created_at)}, {words.ago(child.created_at, now)}"),
-            (
-                "lives",
-                "outside this host: it outlives it" if child.durable else "inside this host: it ends with it",
-            ),
-        ):
+        for name, value in child_words.facts(self._child, now):
             shown = (Span(f"{name:<11}", "quiet"), Span(inert(value)))
             yield _Row(name, shown, f"the {name}", value)
         yield _Row("blank", ())
-        more = "" if not self._child.more else f"; the first {MOST_EVENTS:,} are shown"
-        yield _Row("events", (Span(f"{words.count(len(child.events), 'event')}{more}", "strong"),))
+        yield _Row("events", (Span(child_words.counted(self._child), "strong"),))
 
     def _events(self, opened: set[str]) -> Iterator[_Row]:
         for event in self._child.events:
-            since = after(event.at - self._child.created_at)
+            since = child_words.since(self._child, event)
             head = (
                 Span(f"{event.seq:>4} {since:>9}  ", "quiet"),
                 Span(fit(event.event_type, self._types), "accent"),
-                Span(f"  {summary(event)}"),
+                Span(f"  {child_words.summary(event)}"),
             )
             whole = event.content if event.content is not None else event.metadata
             yield _Row(str(event.seq), head, f"event {event.seq}", whole, event.seq)
@@ -100,19 +84,16 @@ class EventRows:
                 yield from self._inside(event, whole)
 
     def _inside(self, event: ChildEvent, whole: str) -> Iterator[_Row]:
-        parts = [("content", event.content), ("metadata", event.metadata if event.metadata != "{}" else None)]
         number = 0
-        for name, text in parts:
-            if text is None:
-                continue
+        for name, text in child_words.parts(event):
             lines = _laid_out(text) if not (event.cut and name == "content") else text.split("\n")
             for part, line in enumerate(lines):
                 label = name if not part else ""
                 shown = (Span(f"{'':>4} {label:>9}  ", "quiet"), *json_line(line))
                 yield _Row(f"{event.seq}\n{number}", shown, f"event {event.seq}", whole, event.seq)
                 number += 1
-        if event.cut:
-            shown = (Span(f"{'':>16}The first {words.kib(MOST_CONTENT)} are shown.", "quiet"),)
+        if cut := child_words.cut(event):
+            shown = (Span(f"{'':>16}{cut}", "quiet"),)
             yield _Row(f"{event.seq}\ncut", shown, f"event {event.seq}", whole, event.seq)
 
 
@@ -121,12 +102,6 @@ def _laid_out(text: str) -> list[str]:
         return pretty(json.loads(text))
     except (ValueError, RecursionError):
         return text.split("\n")
-
-
-def summary(event: ChildEvent) -> str:
-    """One inert line of an event: its content, else its metadata."""
-    text = event.content if event.content is not None else event.metadata if event.metadata != "{}" else ""
-    return shorten(" ".join(text[: _SUMMARY * 2].split()), _SUMMARY)
 
 
 class ChildRunScreen(Modal[None]):
@@ -175,10 +150,7 @@ class ChildRunScreen(Modal[None]):
             self._list.set_empty(f"{error.title}.\n{error}")
             return
         if child is None:
-            self._list.set_empty(
-                f"The host's store of this workspace holds no child run {self._step.child_run_id}. "
-                "The journal still holds what was asked and answered."
-            )
+            self._list.set_empty(child_words.unknown(self._step.child_run_id or ""))
             return
         self._child = child
         self._fill()

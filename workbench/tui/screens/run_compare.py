@@ -1,8 +1,8 @@
 """Comparing two runs step by step on the screen, and choosing the other one.
 
-Any screen that knows two runs opens the comparison with ``app.push_screen(RunCompareScreen(first, second))``:
-two run ids of the workspace, the earlier or parent run first. It reads both itself, again while they change,
-says in words what it cannot read, and gives the focus back when it is closed.
+Any screen that knows two runs opens the comparison with ``app.push_screen(RunCompareScreen(first, second))``, the
+earlier or parent run first: each a run id of the workspace, or the view of a run out of a file. It reads runs of the
+workspace itself, again while they change, says in words what it cannot read, and gives the focus back when it is closed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from workflows_core.errors import WorkflowError
-from workflows_core.model import RunSummary
+from workflows_core.model import RunSummary, RunView
 
 from ... import words
 from ...comparing import Comparison, compare
 from ...inert import inert
+from ...opening import names_file, open_run
 from .. import keymap
 from ..refresh import Refresher
 from ..widgets.lines import Line, LineList, Span, fit
@@ -31,10 +32,11 @@ from .dialogs import Modal
 
 if TYPE_CHECKING:
     from ..app import WorkbenchApp
+    from .base import WorkbenchScreen
 
 
 class RunCompareScreen(Modal[None]):
-    """How the run ``second`` differs from ``first``; both are run ids of the workspace.
+    """How the run ``second`` differs from ``first``: a run id of the workspace is read, a view stays as it is.
 
     Equal steps are folded into one line. Of the others every difference of input, output and error is shown by its
     path with both values, and both times. Side by side where there is room, else one below the other.
@@ -42,9 +44,9 @@ class RunCompareScreen(Modal[None]):
 
     BINDINGS = keymap.bindings("compare", "runs.compare")
 
-    def __init__(self, first: str, second: str) -> None:
+    def __init__(self, first: RunView | str, second: RunView | str) -> None:
         super().__init__(id="run-compare")
-        self._ids = (first, second)
+        self._sides = (first, second)
         self._found: Comparison | None = None
         self._turned: set[str] = set()
         self._list = LineList(empty="Reading the runs.")
@@ -76,14 +78,15 @@ class RunCompareScreen(Modal[None]):
             self._stop()
 
     def _changed(self, run_ids: frozenset[str]) -> None:
-        if not run_ids or run_ids & set(self._ids):
+        if not run_ids or run_ids & {side for side in self._sides if isinstance(side, str)}:
             self._reader.request()
 
     async def _read(self) -> None:
         client = self.workbench.context.client
         try:
-            first = await client.view(self._ids[0])
-            second = await client.view(self._ids[1])
+            first, second = [
+                await client.view(side) if isinstance(side, str) else side for side in self._sides
+            ]
         except WorkflowError as error:
             self._list.set_empty(f"{error.title}.\n{error}")
             return
@@ -132,6 +135,13 @@ class RunCompareScreen(Modal[None]):
         rows, index = self._list.rows, self._list.current_index
         if isinstance(rows, CompareRows) and index is not None:
             self.workbench.copy(*rows.copied(index))
+
+
+async def view_of_file(screen: WorkbenchScreen, target: str) -> RunView:
+    """The run in a bundle, or in a store file that holds one run. Raises WorkflowError in words."""
+    async with screen.busy("opening the file"):
+        bundle = await asyncio.to_thread(open_run, screen.context.workspace, target)
+        return bundle.view()
 
 
 class OtherRows(RunRows):
@@ -185,7 +195,7 @@ def others(
 
 
 class RunPicker(Modal[str | None]):
-    """Type, choose, enter: the run to compare with. The result is its id, or None."""
+    """Type, choose, enter: the run to compare with. The result is its id, the name of a file that was typed, or None."""
 
     BINDINGS = keymap.bindings("palette")
 
@@ -198,12 +208,12 @@ class RunPicker(Modal[str | None]):
             OtherRows(
                 [other for other, _ in choices], [relation for _, relation in choices], now, unicode=unicode
             ),
-            empty="There is no other run to compare with. Escape closes.",
+            empty="There is no other run to compare with. Type the name of a file that holds one; escape closes.",
             filterable=False,
         )
 
     def content(self) -> Iterable[Widget]:
-        yield Field(placeholder="type to search")
+        yield Field(placeholder="type to search, or the name of a file")
         yield self._list
 
     def on_mount(self) -> None:
@@ -222,7 +232,11 @@ class RunPicker(Modal[str | None]):
     @on(Input.Submitted)
     def _accepted(self, message: Input.Submitted) -> None:
         message.stop()
-        self._list.action_select()
+        text = message.value.strip()
+        if self._list.current_index is None and names_file(text):
+            self.finish(text)
+        else:
+            self._list.action_select()
 
     @on(LineList.Selected)
     def _chosen(self, message: LineList.Selected) -> None:

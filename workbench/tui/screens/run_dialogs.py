@@ -164,7 +164,9 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
         self._folder = folder
         self._lines = LineList(opens=False, filterable=False, id="text")
         self._lines.show_cursor = self._lines.can_focus = False
-        shown = [words.OUTCOMES[outcome] for outcome in _OUTCOMES]
+        # What the host sees running cannot be attested not to have run.
+        self._outcomes = _OUTCOMES[1:] if known.running else _OUTCOMES
+        shown = [words.OUTCOMES[outcome] for outcome in self._outcomes]
         self._outcome = Setting("Outcome", shown, all_shown=True, unicode=unicode, id="outcome")
         self._outcome.chosen = -1
         self._source = Setting("Output", _SOURCES, all_shown=True, unicode=unicode, id="source")
@@ -241,7 +243,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
     @property
     def outcome(self) -> str | None:
         """The outcome that is chosen; None at first."""
-        return None if self._outcome.chosen < 0 else _OUTCOMES[self._outcome.chosen]
+        return None if self._outcome.chosen < 0 else self._outcomes[self._outcome.chosen]
 
     @property
     def _fetch(self) -> bool:
@@ -251,7 +253,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
     def _turned(self, message: Setting.Pressed) -> None:
         message.stop()
         setting = message.setting
-        count = len(_OUTCOMES) if setting is self._outcome else len(_SOURCES)
+        count = len(self._outcomes) if setting is self._outcome else len(_SOURCES)
         setting.chosen = (setting.chosen + 1) % count
         setting.refresh()
         self._problem.show()
@@ -266,9 +268,15 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
     def _effects(self) -> list[str]:
         """What putting it on record does, and what cannot be undone."""
         if self.outcome is None:
-            return [
+            lines = [
                 "Tab leads to the outcome and enter changes it. Until it is put on record, nothing happens."
             ]
+            if self._known.running:
+                lines.append(
+                    "The child run is running, so it cannot be said not to have run. Look again once it has ended, "
+                    "or cancel the run, which interrupts it."
+                )
+            return lines
         agent = inert(self._step.agent_ref or "the Agent")
         effect = {
             "did_not_run": f"Recovering may then ask {agent} again, as the same step. If it did run, its work is "

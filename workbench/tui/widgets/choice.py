@@ -49,6 +49,10 @@ class Choice(Widget, can_focus=True, inherit_bindings=False):
         super().__init__(name=name, id=id, classes="-danger" if danger else None)
         self._label = inert(label)
 
+    def rename(self, label: str) -> None:
+        self._label = inert(label)
+        self.refresh(layout=True)
+
     def get_content_width(self, container: Size, viewport: Size) -> int:
         return cells(self._label) + 4
 

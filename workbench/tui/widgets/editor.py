@@ -28,6 +28,7 @@ from .editor_highlight import Highlights, editor_theme, grammar, theme_name
 from .editor_keys import EDITOR_BINDINGS
 from .editor_marks import TONES, LineMarks, Mark, ProblemMark
 from .editor_paint import Line, Styles, paint
+from .lines import plain_bars
 
 #: A paste longer than this is refused: four times what a script may hold.
 PASTE_CHARACTERS: Final = 64_000
@@ -358,6 +359,7 @@ class ScriptEditor(TextArea, inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._app_theme_changed()
+        plain_bars(self)
 
     @property
     def _styles(self) -> Styles:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from ...inert import cells
 from .. import keymap
 from .bars import LineBar
-from .lines import Span, fit, wrap
+from .lines import Span, drawn, fit, wrap
 
 
 class TextBlock(LineBar):
@@ -50,7 +50,9 @@ class TextBlock(LineBar):
         if y >= len(lines):
             return Strip.blank(width, base)
         text, tone = lines[y]
-        return Strip([Segment(text, base + self._tone(tone) if tone else base)]).crop_extend(0, width, base)
+        return Strip([Segment(drawn(text, self.app), base + self._tone(tone) if tone else base)]).crop_extend(
+            0, width, base
+        )
 
     def _broken(self, width: int) -> list[Span]:
         return [Span(line, tone) for text, tone in self._texts for line in wrap(text, max(1, width))]

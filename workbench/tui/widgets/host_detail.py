@@ -31,6 +31,8 @@ SECTIONS: Final = (
     ("notices", "Notices"),
 )
 _TITLE: Final = 11
+#: What only somebody who is logged in is told, where accounts are used.
+_AFTER_LOG_IN: Final = ("extensions", "sessions")
 _EMPTY: Final = {
     "extensions": "No extension is configured. Add one under plugins: in workbench.yaml.",
     "agents": "No agent is configured. Add one under agents: in workbench.yaml.",
@@ -76,6 +78,8 @@ class SectionRows:
             return ()
         if name in view.problems:
             return (Span("problem", "bad"),)
+        if view.logged_out and name in _AFTER_LOG_IN:
+            return (Span("no log-in", "quiet"),)
         if name == "stores":
             return (Span(words.kib(sum(each.size or 0 for each in view.stores))),)
         if name == "limits":
@@ -218,10 +222,22 @@ class HostDetail(ListPane):
     def _empty(self) -> str:
         if self._view is None and self._section != "notices":
             return "Reading the host."
-        problem = None if self._view is None else self._view.problems.get(self._section)
-        if self._section == "sessions" and self._view is not None and self._view.mode == "password":
-            return f"Nobody is logged in. {self._key('host.log_in')} logs in."
-        return problem if problem is not None else _EMPTY.get(self._section, "")
+        view = self._view
+        problem = None if view is None else view.problems.get(self._section)
+        if problem is not None:
+            return problem
+        if view is not None and view.logged_out and self._section in _AFTER_LOG_IN:
+            return self._logged_out()
+        if view is not None and view.mode == "password" and self._section == "sessions":
+            return self._logged_out()
+        return _EMPTY.get(self._section, "")
+
+    def _logged_out(self) -> str:
+        """That nobody is logged in, what that hides, and what to do."""
+        key = self._key("host.log_in")
+        if self._section == "extensions":
+            return f"Nobody is logged in, so the extensions are not told. {key} logs in."
+        return f"Nobody is logged in. {key} logs in."
 
     def _count(self) -> int:
         """How many things the section holds."""
@@ -241,6 +257,10 @@ class HostDetail(ListPane):
             blocks.insert(
                 0, Block("problem", (Span("Not all of this is up to date", "bad"),), body, (), "why", problem)
             )
+        elif self._view.logged_out and self._section == "sessions" and blocks:
+            head = (Span(self._logged_out(), "strong"),)
+            body = tuple(indented("These are log-ins of accounts elsewhere.", width, "quiet"))
+            blocks.insert(0, Block("logged out", head, body, (), "why", self._logged_out()))
         return blocks
 
     def _of(self, view: HostView, width: int) -> list[Block]:

@@ -20,6 +20,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
+from textual.widget import Widget
 
 from ...inert import inert
 from .. import keymap
@@ -33,6 +34,13 @@ class WholeCells(ScrollBarRender):
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+
+
+def plain_bars(widget: Widget) -> None:
+    """Draw the scroll bars of ``widget`` in ASCII where that was asked for."""
+    if getattr(widget.app, "ascii", False):
+        for bar in (widget.vertical_scrollbar, widget.horizontal_scrollbar):
+            bar.renderer = WholeCells  # type: ignore[misc]  # as its docstring says
 
 
 class LineList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -323,8 +331,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     # Drawing
 
     def on_mount(self) -> None:
-        if getattr(self.app, "ascii", False):
-            self.vertical_scrollbar.renderer = WholeCells  # type: ignore[misc]  # as its docstring says
+        plain_bars(self)
         self._set_size()
 
     def on_resize(self) -> None:

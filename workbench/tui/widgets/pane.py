@@ -104,7 +104,11 @@ class Pane(Vertical):
         """Change the title; ``note``, if given, stands in the lower border. Both may hold any text."""
         self.border_title = Content(inert(title)) if title else None
         if note is not None:
-            self.border_subtitle = Content(inert(note)) if note else None
+            self.set_note(note)
+
+    def set_note(self, note: str) -> None:
+        """Change what stands in the lower border; any text."""
+        self.border_subtitle = Content(inert(note)) if note else None
 
 
 class ListPane(Pane):

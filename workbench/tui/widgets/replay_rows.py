@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -185,15 +186,16 @@ class SightRows:
         return (row.expression or "the value"), "\n".join(pretty(row.value))
 
 
-def sight_rows(opened: Opened, seen: Seen, *, unicode: bool = True) -> list[Sight]:
-    """What is in sight, in groups: limits and notes, variables, watches, calls in flight."""
+def sight_rows(opened: Opened, seen: Seen, width: int, *, unicode: bool = True) -> list[Sight]:
+    """What is in sight, in groups: limits and notes in lines of ``width`` cells, variables, watches, calls in flight."""
     moment = seen.moment
     rows: list[Sight] = []
     if moment.limit is not None:
-        rows.append(Sight("limit", (Span(f"Limit here: {moment.limit}", "bad"),)))
+        rows += _note("limit", f"Limit here: {moment.limit}", "bad", width)
     if moment.diverged is not None:
         rows.append(Sight("diverged", (Span("The replay stops agreeing here", "bad"),)))
-    rows += [Sight(f"note:{number}", (Span(note, "waiting"),)) for number, note in enumerate(seen.notes)]
+    for number, note in enumerate(seen.notes):
+        rows += _note(f"note:{number}", note, "waiting", width)
     if not moment.locals and seen.level == "statements" and moment.limit is None:
         rows.append(Sight("none", (Span("no variable is in sight here", "quiet"),)))
     scope = ""
@@ -225,6 +227,11 @@ def sight_rows(opened: Opened, seen: Seen, *, unicode: bool = True) -> list[Sigh
         told = Span(f"  {arrow} frame {taken}", "quiet") if taken is not None else Span("  no answer", "bad")
         rows.append(Sight(f"call:{call.call}", (Span(f"  {call.label}", "accent"), Span(f"  {where}"), told)))
     return rows
+
+
+def _note(key: str, text: str, tone: str, width: int) -> list[Sight]:
+    lines = textwrap.wrap(text, max(20, width))
+    return [Sight(f"{key}:{number}", (Span(line, tone),)) for number, line in enumerate(lines)]
 
 
 def _group(key: str, name: str, before: Sequence[Sight]) -> list[Sight]:

@@ -10,7 +10,7 @@ from textual import on
 from textual.containers import Horizontal
 from textual.message import Message
 
-from workflows_core.model import Artifact, Decision, RunView
+from workflows_core.model import Artifact, Decision, RunView, StepView
 
 from ... import words
 from ...preview import can_preview
@@ -60,6 +60,13 @@ class Subject:
     tokens: JsonTokens | None = None
     progress: Progress | None = None
     about: str = ""
+
+    @property
+    def question(self) -> StepView | None:
+        """The call of a manual agent that ``item`` is, where its run still waits for the answer."""
+        child = self.item.child_run_id if self.item is not None else None
+        asked = words.awaiting_answer(self.view) if child is not None else []
+        return next((step for step in asked if step.child_run_id == child), None)
 
 
 def tokens_of(artifact: Artifact) -> JsonTokens | None:

@@ -12,19 +12,13 @@ from workflows_core.model import Artifact
 
 from ... import words
 from ...inert import cells, inert
-from ...review import Act, Decided, Progress, Waiting, brief
+from ...review import Decided, Progress, Waiting, brief
 from ...review_coverage import Coverage
 from ...review_pictures import PictureCoverage
 from .byte_rows import breaks, decoded, visible
 from .json_rows import pretty
 from .lines import Line, Span, TextRows, fit, wrap
 
-_MARKS: Final = {
-    Act.DECIDE: words.Mark("◆", "#", "approve", "waiting"),
-    Act.RESUME: words.Mark("‖", "=", "resume", "waiting"),
-    Act.ANSWER: words.Mark("?", "?", "answer", "waiting"),
-    Act.RECONCILE: words.Mark("!", "!", "reconcile", "bad"),
-}
 _DECIDED: Final = {
     "approve": words.Mark("✓", "+", "approved", "good"),
     "reject": words.Mark("✗", "x", "rejected", "bad"),
@@ -33,10 +27,6 @@ _DECIDED: Final = {
 _UNKNOWN: Final = words.Mark("·", "-", "decided", "quiet")
 _WORD_WIDTH: Final = 9
 _TIME_WIDTH: Final = 10
-
-
-def act_mark(act: Act) -> words.Mark:
-    return _MARKS[act]
 
 
 def decision_mark(decision: str) -> words.Mark:
@@ -59,19 +49,18 @@ class InboxRows:
 
     def text(self, index: int) -> str:
         item = self.items[index]
-        return f"{_MARKS[item.act].word} {item.step_id} {item.name} {item.run_id}"
+        return f"{item.mark.word} {item.step_id} {item.name} {item.run_id}"
 
     def copied(self, index: int) -> tuple[str, str]:
         return "the run's id", self.items[index].run_id
 
     def time(self, index: int) -> str:
-        item = self.items[index]
-        return item.left(self.now) or f"{brief(self.now - item.since)} ago"
+        return self.items[index].time(self.now)
 
     def line(self, index: int, width: int) -> Line:
         item, time = self.items[index], self.time(index)
         tone = "bad" if time == "expired" else "quiet"
-        return _row(_MARKS[item.act], item.step_id, item.name, time, tone, width, self.unicode)
+        return _row(item.mark, item.step_id, item.name, time, tone, width, self.unicode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,18 @@ class Tab:
         return self.title if self.count is None else f"{self.title} {self.count:,}"
 
 
+def _counted(tab: Tab, number: int, current: bool) -> str:
+    return tab.label
+
+
+def _titled(tab: Tab, number: int, current: bool) -> str:
+    return tab.label if current else tab.title
+
+
+def _numbered(tab: Tab, number: int, current: bool) -> str:
+    return f"{number} {tab.label}" if current else str(number)
+
+
 class TabBar(LineBar):
     """The tabs of a pane, the current one marked. Their numbers are the keys that lead to them."""
 
@@ -164,12 +176,15 @@ class TabBar(LineBar):
             self.refresh()
 
     def spans(self, width: int) -> Sequence[Span]:
-        """All tabs where they fit; else the current one first with those around it, as far as they fit."""
-        labels = [f" {tab.label} " for tab in self._tabs]
-        if sum(map(len, labels)) > width:
+        """All tabs as full as they fit: with counts, without them, or as numbers around the current one's title."""
+        labels: list[str] = []
+        for form in (_counted, _titled, _numbered):
             labels = [
-                f" {tab.label} " if tab.name == self._current else f" {tab.title[:3]} " for tab in self._tabs
+                f" {form(tab, number, tab.name == self._current)} "
+                for number, tab in enumerate(self._tabs, start=1)
             ]
+            if sum(map(len, labels)) <= width:
+                break
         return [
             Span(label, "current" if tab.name == self._current else "quiet")
             for tab, label in zip(self._tabs, labels, strict=True)

@@ -3,14 +3,13 @@ before, and what people have decided and attested."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from workflows_core.model import Attestation, Decision, RunView, StepView
 
-from ... import words
+from ... import child_words, words
 from ...child_runs import Assembled
-from ...hostview_assembly import CHANGED, NOT_COMPARABLE, ONLY, Change
 from ...inert import cells, inert
 from ...review import receipt_lines
 from .json_rows import json_line, pretty
@@ -81,15 +80,14 @@ def evidence_rows(
         lines = pretty(value)
         what, whole = f"the evidence of {step.step_id}", "\n".join(lines)
         id = f"{step.step_id}@{step.attempt}"
-        fingerprint = value.get("fingerprint")
-        parts = [step.agent_ref or "", step.badge or ""]
-        if isinstance(fingerprint, str):
-            parts.append(f"fingerprint {words.hash7(fingerprint)}")
-        said = "  ".join(inert(part) for part in parts if part)
+        said = "  ".join(inert(part) for part in child_words.evidence_head(step))
         rows.append(_Row(id, (Span(inert(step.step_id), "strong"), Span(f"  {said}", "quiet")), what, whole))
         if compared is not None:
-            told = enumerate(_compared(compared.get(step.step_id), step, view, now))
-            rows += [_Row(f"{id}\nsaid {n}", _plain(line, unicode), what, whole) for n, line in told]
+            told = child_words.compared(compared.get(step.step_id), step, view.run_id, now)
+            rows += [
+                _Row(f"{id}\nsaid {n}", (Span("  "), *_plain(line, unicode)), what, whole)
+                for n, line in enumerate(told)
+            ]
         if id in opened or len(steps) == 1:
             rows += [
                 _Row(f"{id}\n{n}", (Span("    "), *json_line(line)), what, whole)
@@ -99,55 +97,9 @@ def evidence_rows(
     return RecordRows(rows[:-1] if rows else rows)
 
 
-def _plain(line: Line, unicode: bool) -> Line:
-    """``line`` with its arrow in ASCII, where that was asked for."""
-    return line if unicode else [Span(text.replace("→", "->"), tone) for text, tone in line]
-
-
-def _compared(told: Assembled | None, step: StepView, view: RunView, now: int) -> Iterator[Line]:
-    if told is None:
-        yield (
-            Span(
-                "  The host's store does not hold its child run, so there is nothing to compare with.",
-                "quiet",
-            ),
-        )
-        return
-    agent = inert(step.agent_ref or "the Agent")
-    if told.comparison == ONLY:
-        yield (Span(f"  The first assembly of {agent} that this host knows.", "quiet"),)
-        return
-    before = (
-        f"{inert(told.before_step)} of {'this run' if told.before_run == view.run_id else told.before_run}"
-    )
-    when = "" if told.before_at is None else f", {words.ago(told.before_at, now)}"
-    if told.comparison == NOT_COMPARABLE:
-        yield (
-            Span("  not comparable", "waiting"),
-            Span(f"  with {before}{when}", "quiet"),
-        )
-        yield (Span("    That was another lifetime of the host, whose versions have other keys.", "quiet"),)
-        return
-    if told.comparison != CHANGED:
-        yield (Span("  the same", "good"), Span(f"  as for {before}{when}", "quiet"))
-        return
-    yield (
-        Span(f"  {words.count(len(told.changes), 'change')}", "waiting"),
-        Span(f"  since {before}{when}", "quiet"),
-    )
-    for change in told.changes:
-        yield _change(change)
-
-
-def _change(change: Change) -> Line:
-    signs = {"added": ("+", "good"), "removed": ("-", "bad")}
-    sign, tone = signs.get(change.what, ("~", "waiting"))
-    numbers = f"  {inert(change.numbers)}" if change.numbers else ""
-    return (
-        Span(f"    {sign} ", tone),
-        Span(inert(change.component)),
-        Span(f"  {change.what}{numbers}", "quiet"),
-    )
+def _plain(line: child_words.Told, unicode: bool) -> Line:
+    """``line`` made inert, with its arrow in ASCII where that was asked for."""
+    return [Span(inert(text) if unicode else inert(text).replace("→", "->"), tone) for text, tone in line]
 
 
 # Receipts

@@ -145,7 +145,7 @@ class LogRows:
     def line(self, index: int, width: int) -> Line:
         entry = self._log[index]
         return (
-            Span(f"{after(entry.at - self._start):>9}  ", "quiet"),
+            Span(f"{words.after(entry.at - self._start):>9}  ", "quiet"),
             Span(f"{words.place(entry.line, entry.column):<7} ", "quiet"),
             Span(inert(entry.message)),
         )
@@ -205,7 +205,7 @@ class JournalRows:
         right = [
             Span(f"{size:>11}", "quiet"),
             Span(f"  {words.hash7(frame.hash)}", "quiet"),
-            Span(f"{after(since) if number else '':>10}", "quiet"),
+            Span(f"{words.after(since) if number else '':>10}", "quiet"),
         ]
         room = width - self._digits - 3 - 30
         if room < 16:
@@ -274,11 +274,6 @@ def captures_of(view: RunView) -> list[StepView]:
     return [
         step for step in view.steps if step.kind is StepKind.CAPTURE and step.artifact_version is not None
     ]
-
-
-def after(micros: int) -> str:
-    """A span inside a run: ``12 ms``, ``2.4 s``, ``3 min``."""
-    return f"{max(0, micros) // 1000} ms" if micros < 1_000_000 else words.duration(micros)
 
 
 @lru_cache(maxsize=128)

@@ -67,8 +67,11 @@ class TextRows:
         return "".join(span.text for span in self.lines[index])
 
 
-#: ASCII forms of what the screens draw besides glyphs; each takes one cell.
-_PLAIN: Final = str.maketrans({"…": "~", "·": "-", "×": "x", "─": "-", "│": "|", "▾": "v", "▸": ">"})
+#: ASCII forms of what the screens draw besides glyphs; each takes one cell. Half blocks of a picture leave their
+#: lower colour.
+_PLAIN: Final = str.maketrans(
+    {"…": "~", "·": "-", "×": "x", "─": "-", "│": "|", "▾": "v", "▸": ">", "→": ">", "▀": " "}
+)
 
 
 def drawn(text: str, app: App[Any]) -> str:

@@ -43,7 +43,7 @@ def test_a_person_in_the_thread_is_uncertain_in_a_recovery(
     with process("run", one_step(real, "remote"), "--agents", "real", folder=real) as running:
         wait_until(lambda: len(gateway.runs) == 1, "the Gateway has the run")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     gateway.outcome = interrupted_by_a_person
     gateway.release()
     (listed,) = command("runs", "--json").document["runs"]
@@ -79,7 +79,7 @@ def test_a_killed_run_observes_its_remote_child(command: Command, real: Path, ga
         wait_until(lambda: len(gateway.runs) == 1, "the Gateway has the run")
         wait_until(lambda: any(r.path.endswith("/run-1") for r in gateway.seen), "the run is looked at")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     (listed,) = command("runs", "--json").document["runs"]
     assert listed["state"] == "recoverable"
     preview = command("recover", listed["run_id"], "--preview", "--json").document
@@ -101,7 +101,7 @@ def test_a_request_under_way_when_the_process_is_killed(
     with process("run", one_step(real, "remote"), "--agents", "real", folder=real) as running:
         wait_until(lambda: any(_asks_for_a_run(r) for r in gateway.seen), "a run is asked for")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     (listed,) = command("runs", "--json").document["runs"]
     recovered = command("recover", listed["run_id"], "--json")
     assert (recovered.status, recovered.document["state"]) == (4, "needs_reconciliation")
@@ -158,7 +158,7 @@ def killed_and_recovered(command: Command, real: Path, gateway: GatewayServer, s
         wait_until(lambda: gateway.seen or running.poll() is not None, "the Gateway is asked")
         time.sleep(random.Random(seed).uniform(0, 1.2))
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     run = command("runs", "--json").document["runs"][0]
     for _ in range(4):
         if run["state"] == "completed":
@@ -200,7 +200,7 @@ def test_a_cancel_stops_the_remote_run(command: Command, real: Path, gateway: Ga
     with process("run", one_step(real, "remote"), "--agents", "real", folder=real) as running:
         wait_until(lambda: len(gateway.runs) == 1, "the Gateway has the run")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     (listed,) = command("runs", "--json").document["runs"]
     cancelled = command("cancel", listed["run_id"], "--json")
     assert cancelled.document["state"] == "cancelled", cancelled.err
@@ -214,7 +214,7 @@ def test_a_completion_that_died_with_its_process_is_settled_by_a_person(
     with process("run", one_step(real, "writer"), "--agents", "real", folder=real) as running:
         wait_until(lambda: len(completions.calls) == 1, "the server is asked")
         running.kill()
-        running.communicate(timeout=30)
+        running.communicate(timeout=90)
     (listed,) = command("runs", "--json").document["runs"]
     recovered = command("recover", listed["run_id"], "--json")
     assert (recovered.status, recovered.document["state"]) == (4, "needs_reconciliation")
