@@ -143,7 +143,7 @@ def compared(told: Assembled | None, step: StepView, run_id: str, now: int) -> I
     when = "" if told.before_at is None else f", {words.ago(told.before_at, now)}"
     if told.comparison == NOT_COMPARABLE:
         yield ("not comparable", "waiting"), (f"  with {before}{when}", "quiet")
-        yield (("  That was another lifetime of the host, whose versions have other keys.", "quiet"),)
+        yield (("  Another lifetime of the host: its versions have other keys.", "quiet"),)
         return
     if told.comparison != CHANGED:
         yield ("the same", "good"), (f"  as for {before}{when}", "quiet")

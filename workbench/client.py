@@ -71,6 +71,12 @@ class Client(Access):
 
         return await asyncio.to_thread(open_questions, self.workspace.host_store_path)
 
+    async def calls_that_end(self) -> dict[str, list[str]]:
+        """By run, the steps whose calls end with the engine's process, so that they need reconciliation then."""
+        from .review_questions import calls_that_end
+
+        return await asyncio.to_thread(calls_that_end, self.workspace.host_store_path)
+
     # Commands.
 
     async def launch(self, request: LaunchRequest) -> LaunchOutcome:

@@ -125,7 +125,7 @@ def _parent_stubs(bundle: Bundle, notes: list[str]) -> Sequence[Mapping[str, Any
     if agents != "stub":
         asked = "asked real Agents" if agents == "real" else "has no launch options that are known here"
         notes.append(
-            f"The parent {asked}: a call that was not recorded gets its own task back, unless --stubs is given."
+            f"The parent {asked}: a call that was not recorded gets its own task back, unless a stub set answers it."
         )
         return ()
     found = options.get("stubs", [])

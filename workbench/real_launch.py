@@ -24,10 +24,37 @@ def bound_in_words(config: WorkbenchConfig, agents: Sequence[str], calls: int) -
 
     ``agents`` are those that scripts may call, ``calls`` the bound on calls of one run. The text is inert.
     """
-    found = [config.agents[name] for name in agents if name in config.agents]
+    found = _callable(config, agents)
     lines = [f"Up to {words.count(calls, 'call')} to real Agents:"]
     lines += [f"  {inert(agent.name)}: {_answers(agent)}" for agent in found]
     return "\n".join(lines) + f"\n\n{_cost(found, calls)}"
+
+
+def _callable(config: WorkbenchConfig, agents: Sequence[str]) -> list[AgentConfig]:
+    """Those of ``agents`` that are configured, in the order of the configuration."""
+    return [agent for agent in config.agents.values() if agent.name in agents]
+
+
+def real_bound(config: WorkbenchConfig, agents: Sequence[str], calls: int) -> dict[str, Any]:
+    """As ``bound_in_words``, as a JSON document.
+
+    ``tokens`` bounds those of all answers and ``costs`` what they cost, by currency, as decimal text; each is null
+    where that is not known.
+    """
+    found = _callable(config, agents)
+    costs = cost_at_most(found, calls)
+    return {
+        "called": [{"agent": agent.name, "backend": agent.backend} for agent in found],
+        "tokens": _tokens_at_most(_paid(found), calls),
+        "costs": None if costs is None else {currency: str(cost) for currency, cost in costs.items()},
+    }
+
+
+def _tokens_at_most(paid: Sequence[AgentConfig], calls: int) -> int | None:
+    """The most tokens of all answers of Agents that are paid by the call; None where one has no limit."""
+    limits = [_answer_tokens(agent) for agent in paid]
+    known = [limit for limit in limits if limit is not None]
+    return calls * max(known, default=0) if len(known) == len(limits) else None
 
 
 def _answers(agent: AgentConfig) -> str:
@@ -89,10 +116,8 @@ def _cost(agents: Sequence[AgentConfig], calls: int) -> str:
     paid = _paid(agents)
     if not paid:
         return "None of these is paid by the call."
-    limits = [most for agent in paid if (most := _answer_tokens(agent)) is not None]
-    told = []
-    if len(limits) == len(paid):
-        told.append(f"That is at most {calls * max(limits):,} tokens of answers.")
+    tokens = _tokens_at_most(paid, calls)
+    told = [] if tokens is None else [f"That is at most {tokens:,} tokens of answers."]
     cost = cost_at_most(agents, calls)
     if cost is not None:
         amounts = " and ".join(f"{amount:,.2f} {currency}" for currency, amount in cost.items())

@@ -8,9 +8,10 @@ those whose SHA-256 the decision names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from workflows_core.errors import WorkflowError
@@ -104,27 +105,26 @@ class Waiting:
 _ACTS: Final = {"checkpoint": Act.DECIDE, "pause": Act.RESUME, "input": Act.ANSWER}
 
 
-def waiting_of(run: RunSummary) -> Waiting | None:
-    """What ``run`` waits for, if it waits for a person."""
+def waits_of(run: RunSummary, to_settle: Sequence[StepView] = ()) -> list[Waiting]:
+    """What ``run`` waits for a person to do, its questions excepted.
+
+    ``to_settle`` are its steps whose outcome somebody must say, each of which is one thing; where they are not known
+    the run is.
+    """
     if run.state.final:
-        return None
+        return []
     wait = run.waiting
-    if wait is not None and run.state is not RunState.NEEDS_RECONCILIATION:
-        act, step, attempt = _ACTS.get(wait.kind, Act.ANSWER), wait.step_id, wait.attempt
-    elif run.state is RunState.NEEDS_RECONCILIATION:
-        act, step, attempt, wait = Act.RECONCILE, "", 1, None
-    else:
-        return None
+    if run.state is RunState.NEEDS_RECONCILIATION:
+        places = [(step.step_id, step.attempt) for step in to_settle] or [("", 1)]
+        return [_waiting(run, Act.RECONCILE, step_id, attempt) for step_id, attempt in places]
+    if wait is None:
+        return []
+    return [_waiting(run, _ACTS.get(wait.kind, Act.ANSWER), wait.step_id, wait.attempt, wait.expires_at)]
+
+
+def _waiting(run: RunSummary, act: Act, step_id: str, attempt: int, expires_at: int | None = None) -> Waiting:
     return Waiting(
-        run.run_id,
-        run.name,
-        act,
-        step,
-        attempt,
-        run.since,
-        None if wait is None else wait.expires_at,
-        run.state,
-        run.cancel_requested,
+        run.run_id, run.name, act, step_id, attempt, run.since, expires_at, run.state, run.cancel_requested
     )
 
 
@@ -151,14 +151,27 @@ def asked_of(run: RunSummary, question: Question) -> Waiting | None:
     )
 
 
-def inbox(runs: Iterable[RunSummary], questions: Iterable[Question] = ()) -> list[Waiting]:
-    """Everything that waits for a person, the oldest first. ``questions`` are what manual agents are asked."""
+def unsettled(view: RunView) -> list[StepView]:
+    """The steps of ``view`` whose outcome somebody must say."""
+    return [step for step in view.steps if step.unsettled]
+
+
+def inbox(
+    runs: Iterable[RunSummary],
+    questions: Iterable[Question] = (),
+    to_settle: Mapping[str, Sequence[StepView]] = MappingProxyType({}),
+) -> list[Waiting]:
+    """Everything that waits for a person, the oldest first.
+
+    ``questions`` are what manual agents are asked, ``to_settle`` the steps by run whose outcome somebody must say.
+    """
     asked: dict[str, list[Question]] = {}
     for question in questions:
         asked.setdefault(question.run_id, []).append(question)
     found: list[Waiting] = []
     for run in runs:
-        each = [waiting_of(run), *(asked_of(run, question) for question in asked.get(run.run_id, ()))]
+        each = [asked_of(run, question) for question in asked.get(run.run_id, ())]
+        found += waits_of(run, to_settle.get(run.run_id, ()))
         found += [item for item in each if item is not None]
     return sorted(found, key=lambda item: (item.since, item.run_id))
 

@@ -20,6 +20,11 @@ _OPEN: Final = (
     "WHERE status IN ('pending', 'running') AND backend = ? ORDER BY created_at, run_id"
 )
 
+_ENDING: Final = (
+    "SELECT workflow_run, step_id FROM child_runs WHERE status IN ('pending', 'running') AND durable = 0 "
+    "ORDER BY created_at, run_id"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -37,3 +42,15 @@ def open_questions(store: Path) -> list[Question]:
     """Those without an answer, the oldest first; none where there is no store yet. Blocks. Raises StoreError."""
     (rows,) = ask(store, ((_OPEN, (MANUAL,)),))
     return [Question(*row) for row in rows]
+
+
+def calls_that_end(store: Path) -> dict[str, list[str]]:
+    """By run, the steps whose calls end with the process that runs them, so that nobody knows their outcome then.
+
+    Blocks. Raises StoreError.
+    """
+    (rows,) = ask(store, ((_ENDING, ()),))
+    found: dict[str, list[str]] = {}
+    for run_id, step_id in rows:
+        found.setdefault(run_id, []).append(step_id)
+    return found

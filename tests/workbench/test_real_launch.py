@@ -8,7 +8,7 @@ import pytest
 
 from workbench.agents.settings import Price
 from workbench.host.config import AgentConfig, WorkbenchConfig
-from workbench.real_launch import FRAMING_TOKENS, bound_in_words
+from workbench.real_launch import FRAMING_TOKENS, bound_in_words, real_bound
 from workflows_core.limits import TASK_BYTES
 
 
@@ -100,3 +100,15 @@ def test_what_is_missing_for_a_bound_is_named(keys: dict[str, Any], words: str) 
     text = told(5, a=OPENAI, b=OPENAI | keys)
     assert f"{words} So no limit on money holds." in text
     assert "USD" not in text
+
+
+def test_the_bound_as_a_document() -> None:
+    agents = made(a={**OPENAI, "price": Price(1.0, 2.0, "EUR")}, b={"backend": "manual"})
+    found = real_bound(WorkbenchConfig(agents=agents), ["a", "b", "gone"], 3)
+    assert found["called"] == [{"agent": "a", "backend": "openai"}, {"agent": "b", "backend": "manual"}]
+    assert found["tokens"] == 3 * OPENAI["max_tokens"]
+    assert f"at most {found['costs']['EUR']} EUR" in bound_in_words(
+        WorkbenchConfig(agents=agents), ["a", "b"], 3
+    )
+    unknown = real_bound(WorkbenchConfig(agents=made(a={"backend": "command", "argv": ["x"]})), ["a"], 3)
+    assert (unknown["tokens"], unknown["costs"]) == (None, None)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.workbench.tui.fakes import NOW, SECOND, FakeClient, make_run, make_step, summary_of, waiting_run
 from workbench import review_questions
+from workbench.cli.inbox import command_of
 from workbench.host.store import HostStore
 from workbench.review import (
     Act,
@@ -25,10 +26,11 @@ from workbench.review import (
     last_approved,
     receipt_lines,
     told,
-    waiting_of,
+    unsettled,
+    waits_of,
 )
 from workbench.review_coverage import Coverage
-from workbench.review_questions import Question, open_questions
+from workbench.review_questions import Question, calls_that_end, open_questions
 from workflows_core.errors import StoreFailed
 from workflows_core.jsontext import sha256
 from workflows_core.model import Artifact, Decision, RunState, StepKind, StepStatus, Wait
@@ -197,13 +199,28 @@ class TestInbox:
         assert [item.retained for item in found] == [False, False, True, False, False]
         assert [item.left(NOW) for item in found] == ["in 1 min", "", "in 1 min", "in 23 h", ""]
 
+    def test_each_step_that_is_to_be_settled_is_one_thing_that_waits(self) -> None:
+        lost = make_run(
+            "wr_1",
+            state=RunState.NEEDS_RECONCILIATION,
+            steps=(
+                make_step("a"),
+                make_step("b", StepStatus.UNCERTAIN),
+                make_step("c", StepStatus.UNCERTAIN),
+            ),
+        )
+        found = inbox([summary_of(lost)], to_settle={"wr_1": unsettled(lost)})
+        assert [(item.act, item.step_id) for item in found] == [(Act.RECONCILE, "b"), (Act.RECONCILE, "c")]
+        assert command_of(found[0]) == "workbench reconcile wr_1 b --outcome …"
+        assert [item.step_id for item in inbox([summary_of(lost)])] == [""], "its steps are not known"
+
     def test_what_expired_or_is_being_cancelled_cannot_be_decided(self) -> None:
-        late = waiting_of(summary_of(waiting_run(waiting=Wait("checkpoint", "a", 1, NOW - SECOND))))
+        (late,) = waits_of(summary_of(waiting_run(waiting=Wait("checkpoint", "a", 1, NOW - SECOND))))
         assert late is not None
         assert late.left(NOW) == "expired" and "expired" in late.refused(NOW)
-        cancelled = waiting_of(summary_of(waiting_run(cancel_requested=True)))
+        (cancelled,) = waits_of(summary_of(waiting_run(cancel_requested=True)))
         assert cancelled is not None and "cancel" in cancelled.refused(NOW)
-        fine = waiting_of(summary_of(waiting_run()))
+        (fine,) = waits_of(summary_of(waiting_run()))
         assert fine is not None and fine.refused(NOW) == ""
 
 
@@ -359,7 +376,7 @@ class TestQuestions:
 
     def test_only_child_runs_that_have_not_ended_are_looked_at(self, tmp_path: Path) -> None:
         path = tmp_path / "host.sqlite"
-        assert open_questions(path) == []
+        assert open_questions(path) == [] and calls_that_end(path) == {}
         HostStore.open(path).close()
         rows = [
             ("cr_1", "manual", "running", 30),
@@ -372,8 +389,8 @@ class TestQuestions:
                 store.execute(
                     "INSERT INTO child_runs (run_id, thread_id, agent_ref, owner, workflow_run, step_id, attempt, "
                     "backend, badge, durable, incarnation, status, created_at, updated_at, change) "
-                    "VALUES (?, ?, 'person', 'os:1', 'wr_1', 'ask', 1, ?, '', 0, 'i', ?, ?, ?, ?)",
-                    (child, f"th_{number}", backend, status, at, at, number),
+                    "VALUES (?, ?, 'person', 'os:1', 'wr_1', 'ask', 1, ?, '', ?, 'i', ?, ?, ?, ?)",
+                    (child, f"th_{number}", backend, backend == "stub", status, at, at, number),
                 )
             store.commit()
             plan = store.execute(f"EXPLAIN QUERY PLAN {review_questions._OPEN}", ("manual",)).fetchall()
@@ -381,6 +398,7 @@ class TestQuestions:
             Question("wr_1", "ask", 1, "person", "cr_4", 20),
             Question("wr_1", "ask", 1, "person", "cr_1", 30),
         ]
+        assert calls_that_end(path) == {"wr_1": ["ask", "ask"]}, "that of a stub goes on"
         assert "child_runs_active" in plan[0][3], "however many child runs have ended"
 
     def test_the_steps_behind_a_question_are_given_its_answer(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from extension_api.agent_runs import AgentRunStatus
 
@@ -230,6 +230,8 @@ class Backends:
 
     def __init__(self, backends: Mapping[str, Backend]) -> None:
         self._backends = dict(backends)
+        #: The backends that give answers in a recorded order. Asked for once: the path of each step comes by here.
+        self.ordering: Final = [each for each in self._backends.values() if isinstance(each, KeepsOrder)]
 
     def get(self, name: str) -> Backend:
         """The backend; raises BackendUnavailable in words where this build has none of that name."""
@@ -251,10 +253,6 @@ class Backends:
     def keeping(self) -> list[KeepsFolders]:
         """The backends that keep something beside the host's records."""
         return [backend for backend in self._backends.values() if isinstance(backend, KeepsFolders)]
-
-    def ordering(self) -> list[KeepsOrder]:
-        """The backends that give answers in a recorded order."""
-        return [backend for backend in self._backends.values() if isinstance(backend, KeepsOrder)]
 
     def __contains__(self, name: object) -> bool:
         return name in self._backends

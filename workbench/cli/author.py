@@ -90,7 +90,7 @@ class _Foretold(NamedTuple):
 def _forecast(space: Workspace, script: Path, *, real: bool) -> _Foretold:
     """What a launch of the script would be, as far as that is known before it."""
     from workbench.forecast import Subject, calls_at_most, expected, foretold, own_names, places, quota
-    from workbench.real_launch import bound_in_words
+    from workbench.real_launch import bound_in_words, real_bound
     from workbench.scripts import read_script, script_name
     from workflows_core.errors import ScriptRefused
     from workflows_core.script.check import calls_bound
@@ -124,6 +124,7 @@ def _forecast(space: Workspace, script: Path, *, real: bool) -> _Foretold:
         "seconds": None if took is None else took / 1e6,
         "active": active,
         "most": most,
+        "real": real_bound(space.config, engine.agents, calls) if real else None,
     }
     return _Foretold(document, lines)
 

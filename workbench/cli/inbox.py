@@ -43,12 +43,20 @@ def review(listed: bool, workspace: Path | None, as_json: bool) -> int:
 
 def _waiting(space: Workspace) -> list[Waiting]:
     """Everything that waits, the oldest first: the runs, then what manual agents are asked in running ones."""
-    from workbench.review import inbox
+    from workbench.review import inbox, unsettled
     from workbench.review_questions import open_questions
+    from workflows_core.model import RunState
 
     with reading(space) as reader:
-        runs = [] if reader is None else reader.runs(None)
-    return inbox(runs, open_questions(space.host_store_path))
+        if reader is None:
+            return []
+        runs = reader.runs(None)
+        to_settle = {
+            run.run_id: unsettled(reader.view(run.run_id))
+            for run in runs
+            if run.state is RunState.NEEDS_RECONCILIATION
+        }
+    return inbox(runs, open_questions(space.host_store_path), to_settle)
 
 
 def _lines(output: Output, items: list[Waiting], at: int) -> None:
@@ -78,6 +86,8 @@ def command_of(item: Waiting) -> str:
         return f"workbench resume {item.run_id} {item.step_id}"
     if item.child_run_id is not None:
         return f"workbench answer {item.run_id} {item.step_id}"
+    if item.step_id:
+        return f"workbench reconcile {item.run_id} {item.step_id} --outcome …"
     return f"workbench show {item.run_id}"
 
 

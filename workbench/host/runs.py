@@ -247,7 +247,7 @@ class ChildRuns:
 
     def delivered(self, workflow_run: str, step_ids: Sequence[str]) -> None:
         """The engine has committed the answers of these steps."""
-        for backend in self._backends.ordering():
+        for backend in self._backends.ordering:
             backend.delivered(workflow_run, step_ids)
 
     async def interrupt(self, run_id: str, owner: str | None) -> AgentRunView:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -19,6 +19,7 @@ from textual.driver import Driver
 from textual.screen import Screen
 from textual.widget import Widget
 
+from workflows_core.errors import StoreError
 from workflows_core.model import RunState
 
 from ..review import Act
@@ -127,6 +128,16 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         """Whether to draw without Unicode."""
         return self.context.settings.ascii
 
+    def failure(self, error: BaseException) -> None:
+        from ..login import NotLoggedIn
+
+        if isinstance(error, NotLoggedIn):
+            log_in, host = self.key_label("host.log_in"), self.key_label("app.host")
+            error = NotLoggedIn(
+                f"Nobody is logged in, so nothing was done. {log_in} on Host ({host}) logs in."
+            )
+        super().failure(error)
+
     def key_label(self, id: str) -> str:
         """The keys of a row of the keymap, as people write them."""
         return self.keymap.label(id, unicode=not self.ascii)
@@ -203,8 +214,8 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         self.standing = replace(
             self.standing,
             running=self.book.count(RunState.RUNNING, RunState.QUEUED),
-            waiting=sum(item.act is not Act.RECONCILE for item in self.book.waiting),
-            broken=self.book.count(RunState.NEEDS_RECONCILIATION),
+            waiting=len(self.book.waiting),
+            to_settle=sum(item.act is Act.RECONCILE for item in self.book.waiting),
             store=_store_word(self.context.client),
         )
         self._arrivals.update(self.book.waiting)
@@ -314,7 +325,10 @@ class WorkbenchApp(Reporting, inherit_bindings=False):
         async with self._busy("looking at live runs"):
             live = [run for run in await self.context.client.live() if run.state.owned]
         if live:
-            text = farewell(live, owner=self.context.client.owner, unicode=not self.ascii)
+            client, ending = self.context.client, {}
+            with suppress(StoreError):  # Leaving works whatever the store says.
+                ending = await client.calls_that_end() if client.owner else {}
+            text = farewell(live, owner=client.owner, ending=ending, unicode=not self.ascii)
             if await self.push_screen_wait(LeaveDialog(text)) != "leave":
                 return
         self.exit(0)

@@ -60,7 +60,7 @@ def _told(new: list[Waiting]) -> list[str]:
     if len(new) > _NAMED:
         return [f"{len(new)} things began to wait."]
     return [
-        f"{item.step_id or item.name or item.run_id} of {item.name or item.run_id} {_waits(item)}."
+        f"{f'{item.step_id} of ' if item.step_id else ''}{item.name or item.run_id} {_waits(item)}."
         for item in new
     ]
 

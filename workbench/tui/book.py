@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from workflows_core.errors import Deleted, NotFound, StoreError
-from workflows_core.model import RunState, RunSummary
+from workflows_core.errors import Deleted, NotFound, StoreError, WorkflowError
+from workflows_core.model import RunState, RunSummary, StepView
 
-from ..review import Waiting, inbox
+from ..review import Waiting, inbox, unsettled
 
 if TYPE_CHECKING:
     from ..client import Client
@@ -31,6 +31,7 @@ class RunBook:
         self._newest: Sequence[RunSummary] = ()
         self._waiting: Sequence[Waiting] = ()
         self._questions: Sequence[Question] = ()
+        self._unsettled: dict[str, tuple[int, Sequence[StepView]]] = {}
         self._counts: Counter[RunState] = Counter()
         self.loaded = False
 
@@ -73,7 +74,25 @@ class RunBook:
         self._newest = sorted(self._runs.values(), key=lambda run: run.created_at, reverse=True)
         self._counts = Counter(run.state for run in self._newest)
         await self._read_questions()
-        self._waiting = inbox(self._newest, self._questions)
+        await self._read_unsettled()
+        self._waiting = inbox(
+            self._newest, self._questions, {run_id: steps for run_id, (_, steps) in self._unsettled.items()}
+        )
+
+    async def _read_unsettled(self) -> None:
+        """The steps whose outcome somebody must say; a run that has not changed is not read again."""
+        known, self._unsettled = self._unsettled, {}
+        for run in self._newest if self._counts[RunState.NEEDS_RECONCILIATION] else ():
+            if run.state is not RunState.NEEDS_RECONCILIATION:
+                continue
+            if run.run_id in known and known[run.run_id][0] == run.revision:
+                self._unsettled[run.run_id] = known[run.run_id]
+                continue
+            try:
+                steps = unsettled(await self._client.view(run.run_id))
+            except WorkflowError:
+                continue  # It is listed as a run all the same.
+            self._unsettled[run.run_id] = run.revision, steps
 
     async def _read_questions(self) -> None:
         """What manual agents are asked, read behind the runs: only a running one can ask anything."""

@@ -58,13 +58,16 @@ async def ask(app: WorkbenchApp, lines: LineList) -> None:
 
 async def _to_file(app: WorkbenchApp, what: str, text: str) -> None:
     root = app.context.workspace.root
+
+    async def write(name: str) -> None:
+        target = root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
+        told = await asyncio.to_thread(write_copy, target, text)
+        app.notice(told.text, title="Copied")
+
     dialog = NameDialog(
         "copy.txt",
         title="Copy to a file",
         text=f"Writes {what} into a new file that only you can read. A relative name is in {root}.",
+        act=write,
     )
-    name = await app.push_screen_wait(dialog)
-    if name is not None:
-        target = root / Path(os.path.expanduser(name))  # noqa: PTH111 - never raises
-        told = await asyncio.to_thread(write_copy, target, text)
-        app.notice(told.text, title="Copied")
+    await app.push_screen_wait(dialog)

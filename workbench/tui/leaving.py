@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from workflows_core.model import RunSummary
 
@@ -18,8 +19,17 @@ class LeaveDialog(Dialog):
         super().__init__("Leave the workbench?", text, [Answer("stay", "Stay"), Answer("leave", "Leave")])
 
 
-def farewell(live: Sequence[RunSummary], *, owner: bool, unicode: bool = True) -> str:
-    """What becomes of each live run when this process ends. The text is inert."""
+def farewell(
+    live: Sequence[RunSummary],
+    *,
+    owner: bool,
+    ending: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    unicode: bool = True,
+) -> str:
+    """What becomes of each live run when this process ends. The text is inert.
+
+    ``ending`` are the steps by run whose calls end with this process.
+    """
     lines = []
     for run in live:
         mark = words.run_mark(run.state)
@@ -28,6 +38,8 @@ def farewell(live: Sequence[RunSummary], *, owner: bool, unicode: bool = True) -
             fate = "goes on: another process owns this workspace"
         elif run.waiting is not None:
             fate = "becomes recoverable and keeps its wait: recover it, then answer"
+        elif steps := ending.get(run.run_id):
+            fate = f"stops; {inert(', '.join(steps))} ends without an outcome, and you must say what became of it"
         else:
             fate = "stops and becomes recoverable; recorded answers are kept"
         lines.append(f"{name}\n  {fate}")

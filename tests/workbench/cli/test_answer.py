@@ -19,7 +19,7 @@ from tests.workbench.cli.seat import Seat, seat
 from tests.workbench.crash import kit
 from tests.workbench.tui.fakes import make_run, summary_of
 from workbench.cli.inbox import command_of
-from workbench.review import waiting_of
+from workbench.review import waits_of
 from workflows_core.model import RunState, Wait
 
 ASK = """\
@@ -263,10 +263,13 @@ def test_where_nobody_is_named_nobody_answers(folder: Path) -> None:
             "decide wr_1 a approve|reject",
         ),
         ({"state": RunState.RECOVERABLE, "waiting": Wait("pause", "a", 1, None)}, "resume wr_1 a"),
-        ({"state": RunState.WAITING_INPUT, "waiting": Wait("input", "a", 1, None)}, "show wr_1"),
+        (
+            {"state": RunState.WAITING_INPUT, "waiting": Wait("input", "a", 1, None)},
+            "reconcile wr_1 a --outcome …",
+        ),
         ({"state": RunState.NEEDS_RECONCILIATION}, "show wr_1"),
     ],
 )
 def test_what_waits_is_listed_with_the_command_that_does_it(fields: Any, command_line: str) -> None:
-    item = waiting_of(summary_of(make_run("wr_1", **fields)))
+    (item,) = waits_of(summary_of(make_run("wr_1", **fields)))
     assert item is not None and command_of(item) == f"workbench {command_line}"

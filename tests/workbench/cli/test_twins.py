@@ -6,6 +6,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,15 @@ def test_check_foretells_a_launch(command: Command, folder: Path) -> None:
         "const a = await agent({stepId: 's', agentRef: 'lead_agent', task: 1});\nreturn a.output;\n"
     )
     found = command("check", script, "--forecast", "stub", "--json").document
-    known = {"agents": "stub", "calls": 1, "limit": False, "seconds": None, "active": 0, "most": 2}
+    known: dict[str, Any] = {
+        "agents": "stub",
+        "calls": 1,
+        "limit": False,
+        "seconds": None,
+        "active": 0,
+        "most": 2,
+    }
+    known["real"] = None
     assert found == {"problems": [], "forecast": known}
     assert command("run", script).status == 0
     later = command("check", script, "--forecast", "stub", "--json").document["forecast"]
@@ -61,6 +70,8 @@ def test_check_foretells_a_launch(command: Command, folder: Path) -> None:
         and "a person, who is asked each time" in real
         and "~" not in real
     )
+    bound = command("check", script, "--forecast", "real", "--json").document["forecast"]["real"]
+    assert bound == {"called": [{"agent": "lead_agent", "backend": "manual"}], "tokens": 0, "costs": {}}
     script.write_text("return (;")
     broken = command("check", script, "--forecast", "stub", "--json")
     assert broken.status == 1 and broken.document["forecast"] is None

@@ -238,6 +238,10 @@ def summary_of(view: RunView) -> RunSummary:
     return RunSummary(**{name: getattr(view, name) for name in RunSummary.__struct_fields__})
 
 
+def _ends(step: StepView) -> bool:
+    return step.status is StepStatus.RUNNING and step.badge in ("manual", "live")
+
+
 class FakeClient:
     """``Client`` over a dictionary of views. ``launched``, ``cancelled`` and ``deleted`` record what was asked."""
 
@@ -412,6 +416,15 @@ class FakeClient:
     async def evidence(self, run_id: str, step_id: str) -> Evidence:
         await self._called("evidence")
         return self.known.get(step_id, Evidence(hash="e" * 64, step_id=step_id))
+
+    async def calls_that_end(self) -> dict[str, list[str]]:
+        """Those of the running steps with the badges manual and live."""
+        await self._called("calls_that_end")
+        return {
+            view.run_id: [step.step_id for step in view.steps if _ends(step)]
+            for view in self.views.values()
+            if any(map(_ends, view.steps))
+        }
 
     async def questions(self) -> list[Question]:
         """Those of the running steps with the badge manual, the oldest first."""

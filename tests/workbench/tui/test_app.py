@@ -17,7 +17,9 @@ import workbench.tui
 from tests.workbench.tui.fakes import (
     FakeClient,
     completed_run,
+    flat,
     make_run,
+    make_step,
     running_run,
     screen_text,
     settle,
@@ -37,7 +39,7 @@ from workbench.tui.widgets.bars import KeyLine, Standing, TopLine, total
 from workbench.tui.widgets.lines import LineList, TextRows
 from workbench.tui.widgets.pane import Field, ListPane, Pane
 from workflows_core.errors import StoreFailed
-from workflows_core.model import RunState
+from workflows_core.model import RunState, StepStatus
 
 MakeApp = Callable[..., WorkbenchApp]
 
@@ -385,6 +387,25 @@ async def test_leaving_says_what_becomes_of_each_live_run_and_starts_on_the_safe
     assert app.return_value == 0
 
 
+async def test_leaving_says_which_calls_end_without_an_outcome(plain: MakeApp) -> None:
+    asked = make_step("ask", StepStatus.RUNNING, badge="manual")
+    client = FakeClient(make_run(state=RunState.RUNNING, steps=(make_step("a"), asked)))
+    app = plain(client)
+    async with app.run_test(size=(100, 24)) as pilot:
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, LeaveDialog))
+        await settle(pilot)
+        text = flat(screen_text(app))
+        assert "stops; ask ends without an outcome, and you must say what became of it" in text
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, LeaveDialog))
+        client.failures["calls_that_end"] = StoreFailed("no")
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, LeaveDialog))
+        await settle(pilot)
+        assert "stops and becomes recoverable" in flat(screen_text(app))
+
+
 async def test_asking_to_leave_twice_asks_once(plain: MakeApp) -> None:
     app = plain(FakeClient(running_run()))
     async with app.run_test(size=(100, 24)) as pilot:
@@ -468,7 +489,7 @@ async def test_the_top_line_counts_what_runs_and_what_waits(plain: MakeApp) -> N
         client.put(make_run("wr_9", state=RunState.NEEDS_RECONCILIATION))
         await settle(pilot)
         line = screen_text(app).splitlines()[0]
-        assert "◆ 1 waiting for you" in line and "! 1 to settle" in line
+        assert "◆ 2 waiting for you, 1 to settle" in line
 
 
 async def test_a_wait_that_outlived_its_owner_still_counts_as_waiting(plain: MakeApp) -> None:

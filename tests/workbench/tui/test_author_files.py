@@ -23,7 +23,7 @@ from tests.workbench.tui.author_support import (
 from tests.workbench.tui.fakes import SCRIPT
 from workbench.settings import Session
 from workbench.tui.widgets.choice import Choice
-from workbench.tui.widgets.editor_form import Setting
+from workbench.tui.widgets.editor_form import Setting, TextBlock
 from workbench.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
@@ -204,7 +204,8 @@ async def test_a_new_script_never_replaces_one(make_app: MakeApp, scripts: Path)
         await pilot.press("escape", "a")
         await until(pilot, lambda: app.screen is not author(app))
         await pilot.press(*"checks", "enter")
-        await until(pilot, lambda: "exists already" in notices(app))
+        await until(pilot, lambda: "exists already" in app.screen.query_one("#problem", TextBlock).plain)
+        assert app.screen is not author(app) and not notices(app), "what was typed stays, to be put right"
     assert (scripts / "checks.workflow.js").read_text() == SCRIPT
 
 

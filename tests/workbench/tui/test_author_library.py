@@ -27,7 +27,8 @@ from workbench.tui.screens.author_compare import CompareScreen, beside_each_othe
 from workbench.tui.screens.author_dialogs import NameDialog, Picker
 from workbench.tui.screens.author_scripts import ScriptRows, version_path
 from workbench.tui.widgets.editor_form import TextBlock
-from workflows_core.errors import StoreFailed
+from workbench.tui.widgets.pane import Field
+from workflows_core.errors import StoreFailed, UsageError
 
 pytestmark = pytest.mark.usefixtures("quick_checks")
 
@@ -195,6 +196,23 @@ async def test_saving_as_a_version_asks_for_a_name(make_app: MakeApp, scripts: P
         await until(pilot, lambda: "was saved before" in notices(app))
 
 
+async def test_a_name_that_is_refused_is_put_right_in_the_dialog(make_app: MakeApp, scripts: Path) -> None:
+    client = FakeClient()
+    client.failures["save"] = UsageError("a name has 1 to 80 letters")
+    app = make_app(client, screen="author")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot, app)
+        await pilot.press("alt+s")
+        await until(pilot, lambda: isinstance(app.screen, NameDialog))
+        await pilot.press(*"x[y]", "enter")
+        await until(pilot, lambda: "A name has 1 to 80 letters." in painted(app))
+        assert "x[y]" in painted(app) and notices(app) == ""
+        client.failures.clear()
+        await until(pilot, lambda: app.screen.query_one(Field).has_focus)
+        await pilot.press(*["backspace"] * 3, "enter")
+        await until(pilot, lambda: [saved.name for saved, _ in client.versions.values()] == ["x"])
+
+
 async def test_a_script_with_errors_is_not_saved_as_a_version(make_app: MakeApp, scripts: Path) -> None:
     (scripts / "checks.workflow.js").write_text("BAD\n")
     client = FakeClient()
@@ -235,11 +253,10 @@ async def test_an_edited_version_is_saved_as_a_new_script_file(make_app: MakeApp
         await pilot.press(*"// ", "ctrl+s")
         await until(pilot, lambda: isinstance(app.screen, NameDialog))
         await pilot.press("enter")
-        await until(pilot, lambda: "exists already" in notices(app))
+        await until(pilot, lambda: "exists already" in painted(app))
+        assert isinstance(app.screen, NameDialog), "what was typed stays, to be put right"
         assert (scripts / "checks.workflow.js").read_text() == SCRIPT
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, NameDialog))
-        await pilot.press(*"checks-new", "enter")
+        await pilot.press(*"-new", "enter")
         await until(pilot, lambda: (scripts / "checks-new.workflow.js").exists())
         await until(pilot, lambda: title(app) == "checks-new.workflow.js")
         assert (scripts / "checks-new.workflow.js").read_text() == "// " + OLDER

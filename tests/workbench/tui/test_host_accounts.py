@@ -18,7 +18,7 @@ from workbench.client import Client
 from workbench.host import accounts
 from workbench.hostview import SessionUse
 from workbench.inert import acts
-from workbench.login import load_login, opened_accounts
+from workbench.login import NotLoggedIn, load_login, opened_accounts
 from workbench.settings import Session, Settings
 from workbench.tui.app import WorkbenchApp
 from workbench.tui.context import AppContext
@@ -76,6 +76,15 @@ async def test_a_person_logs_in_after_a_wrong_password(password_app: MakeApp) ->
         await settle(pilot)
         assert app.notices[-1].message == "ada is logged in."
         assert "ada · password" in screen_text(app).split("\n")[0]
+
+
+async def test_what_needs_a_log_in_says_where_to_log_in(password_app: MakeApp) -> None:
+    client = HostClient(completed_run(), who="nobody · password")
+    app = password_app(client)
+    async with app.run_test(size=WIDE) as pilot:
+        await settle(pilot)
+        app.failure(NotLoggedIn("this workspace asks for a log-in; run: workbench login"))
+        assert app.notices[-1].message == "Nobody is logged in, so nothing was done. I on Host (f6) logs in."
 
 
 async def test_the_password_is_nowhere_but_where_it_is_checked(password_app: MakeApp) -> None:

@@ -233,11 +233,22 @@ async def test_the_filter_key_asks_for_the_filter() -> None:
 async def test_long_lines_scroll_sideways() -> None:
     lines = LineList(TextRows.of(["x" * 30 + "y" * 30]))
     async with shown(lines, (20, 5)) as (_app, pilot):
-        assert drawn(lines)[0] == "x" * 20
+        assert drawn(lines)[0] == "x" * 19 + "…"
         await press(pilot, "shift+right", "shift+right", "shift+right")
-        assert drawn(lines)[0] == "x" * 6 + "y" * 14
+        assert drawn(lines)[0] == "x" * 6 + "y" * 13 + "…"
         await press(pilot, "shift+left")
-        assert drawn(lines)[0] == "x" * 14 + "y" * 6
+        assert drawn(lines)[0] == "x" * 14 + "y" * 5 + "…"
+
+
+async def test_a_line_that_goes_on_at_the_right_says_so() -> None:
+    lines = [(Span(text),) for text in ("a" * 40, "b" * 41, "c" * 40 + "   ", "日" * 21)]
+    rows = TextRows(lines)
+    async with shown(LineList(rows)) as (app, _pilot):
+        assert drawn(app.lines)[:4] == ["a" * 40, "b" * 39 + "…", "c" * 40, "日" * 19 + " …"]
+    async with shown(LineList(rows)) as (app, _pilot):
+        app.ascii = True
+        app.lines.set_rows(rows)
+        assert drawn(app.lines)[1] == "b" * 39 + ">"
 
 
 async def test_lines_fill_exactly_the_width_whatever_their_characters() -> None:

@@ -182,6 +182,8 @@ async def test_a_fork_goes_on_on_real_agents_once_that_is_confirmed(tmp_path: Pa
         view = await client.view(fork)
         assert view.parent_run_id == run_id
         assert [step.badge for step in view.steps] == ["recorded", "recorded"]
+        text = await ask(pilot, "K", ForkDialog)
+        assert "unless a stub set answers it" in text and "--" not in text, "no option of a command"
 
 
 async def test_a_fork_with_another_answer_asks_real_agents_for_what_follows(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_evidence_says_for_each_step_what_changed_since_the_assembly_before() ->
     assert "    ~ parameter:temperature  changed  0.2 → 0.7" in lines
     assert "    + tool:search  added" in lines
     assert "  not comparable  with summary of wr_00000000000000ff, 1 d 1 h ago" in lines
-    assert "    That was another lifetime of the host, whose versions have other keys." in lines
+    assert "    Another lifetime of the host: its versions have other keys." in lines
     assert all(len(line) <= 74 for line in lines)
 
 

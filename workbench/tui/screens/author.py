@@ -27,6 +27,7 @@ from .author_launch import LaunchPane, StubChoice
 from .author_launcher import stub_choices
 from .author_library import Library
 from .author_outside import edit_outside
+from .author_problems import ProblemList
 from .author_runs import ScriptRuns
 from .author_scripts import ScriptList, ScriptRows
 from .base import Column, WorkbenchScreen
@@ -360,6 +361,9 @@ class AuthorScreen(WorkbenchScreen):
             return self.is_mounted and self.current is not None and self.current.repeatable
         if action == "compare":
             return self.is_mounted and self.current is not None
+        if action == "fix" and self.is_mounted and isinstance(self.focused, ProblemList):
+            problem = self._column.chosen_problem()
+            return problem is not None and problem.fix is not None
         return super().check_action(action, parameters)
 
     @work(group="launch", exclusive=True, exit_on_error=False)

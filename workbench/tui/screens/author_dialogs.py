@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from textual import on
+from textual import on, work
 from textual.widget import Widget
 from textual.widgets import Input
 
+from workflows_core.errors import WorkflowError
+
 from .. import keymap
 from ..widgets.editor_form import TextBlock
-from ..widgets.lines import LineList, Span, TextRows
+from ..widgets.lines import LineList, Span, TextRows, wrap
 from ..widgets.pane import Field, Pane
-from .dialogs import Answer, Dialog, Modal
+from .dialogs import Answer, Dialog, DialogText, Modal
 
 
 class NameDialog(Modal[str | None]):
-    """Asks for a name, by default that of a new script. The result is what was typed, or None."""
+    """Asks for a name, by default that of a new script. The result is what was typed, or None.
+
+    ``act`` does with the name what it is asked for; where it raises WorkflowError, the dialog says so and stays.
+    """
 
     BINDINGS = keymap.bindings("dialog")
+    DEFAULT_CSS = """
+    NameDialog Field { margin: 1 0; }
+    NameDialog #problem { color: $text-error; }
+    """
 
     def __init__(
         self,
@@ -26,29 +35,69 @@ class NameDialog(Modal[str | None]):
         *,
         title: str = "New script",
         text: str = "Writes NAME.workflow.js and NAME.stubs.yaml into the workspace. No file is replaced.",
+        act: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         super().__init__(id="name-dialog")
+        self._lines = DialogText()
+        self._act = act
         self._suggestion = suggestion
         self._title = title
         self._text = text
 
     def content(self) -> Iterable[Widget]:
-        yield TextBlock()
+        yield self._lines
         yield Field(self._suggestion)
+        yield TextBlock(id="problem")
 
     def on_mount(self) -> None:
-        self.query_one(TextBlock).show(Span(self._text))
         frame = self.query_one("#frame", Pane)
         frame.set_title(self._title)
         frame.styles.width, frame.styles.height = 60, "auto"
-        field = self.query_one(Field)
-        field.styles.margin = (1, 0)
-        field.focus()
+        self._lay_out()
+        self.query_one(Field).focus()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._lines.say(
+            lambda width: [(Span(line),) for line in wrap(self._text, width)], min(60, self.size.width) - 4
+        )
+
+    @on(Input.Changed)
+    def _typed(self, message: Input.Changed) -> None:
+        message.stop()
+        self.query_one("#problem", TextBlock).show()
 
     @on(Input.Submitted)
     def _accepted(self, message: Input.Submitted) -> None:
         message.stop()
-        self.finish(message.value.strip() or None)
+        name = message.value.strip()
+        if not name or self._act is None:
+            self.finish(name or None)
+        else:
+            self._try(name)
+
+    @work(group="act", exit_on_error=False)
+    async def _try(self, name: str) -> None:
+        field = self.query_one(Field)
+        if self._act is None or field.disabled:
+            return  # one attempt at a time
+        field.disabled = True
+        try:
+            await self._act(name)
+        except WorkflowError as error:
+            said = str(error).rstrip(".")
+            self.query_one("#problem", TextBlock).show(Span(f"{said[:1].upper()}{said[1:]}."))
+        else:
+            self.finish(name)
+            return
+        finally:
+            field.disabled = False
+        # What is to be put right must not be selected, and so endangered.
+        field.select_on_focus = False
+        field.cursor_position = len(field.value)
+        field.focus()
 
 
 class Picker(Modal[int | None]):

@@ -342,6 +342,7 @@ class EditorColumn(Vertical):
         message.stop()
         self._say_problem()
         self._size_problems()
+        self.screen.refresh_bindings()  # not every problem has a fix
 
     def on_descendant_focus(self) -> None:
         self._say_problem()

@@ -199,13 +199,18 @@ class Files:
         return self._column.file_of(path) or await self._column.open(path, draft)
 
     async def new(self) -> OpenFile | None:
-        """Ask for a name, write a first script and its stub set, and open it. Raises UsageError."""
-        dialog = ask.NameDialog("" if self.found.scripts else "first")
-        name = await self._screen.app.push_screen_wait(dialog)
-        if name is None:
+        """Ask for a name, write a first script and its stub set, and open it."""
+        written: list[Path] = []
+
+        async def write(name: str) -> None:
+            async with self._screen.busy("writing the script"):
+                written.extend(await asyncio.to_thread(write_starter, self._root, name))
+
+        dialog = ask.NameDialog("" if self.found.scripts else "first", act=write)
+        await self._screen.app.push_screen_wait(dialog)
+        if not written:
             return None
-        async with self._screen.busy("writing the script"):
-            script, _stubs = await asyncio.to_thread(write_starter, self._root, name)
+        script, _stubs = written
         await self.find()
         return await self.open(script.relative_to(self._root))
 
@@ -241,20 +246,28 @@ class Files:
         return True
 
     async def _save_as(self, file: OpenFile, draft: VersionDraft) -> bool:
-        """Write what an opened version was made into to a new script file. Raises UsageError, StoreFailed."""
+        """Write what an opened version was made into to a new script file. Raises UsageError."""
         if not draft.dirty:
             raise UsageError(
                 f"{draft.label} never changes and is kept in the library; there is nothing to save"
             )
+        written: list[tuple[Path, Draft]] = []
+
+        async def write(name: str) -> None:
+            path = Path(script_file(name))
+            async with self._screen.busy("saving"):
+                written.append((path, await asyncio.to_thread(draft.save_as, self._root / path)))
+
         dialog = ask.NameDialog(
-            draft.name, title="Save as a script", text="Writes NAME.workflow.js. No file is replaced."
+            draft.name,
+            title="Save as a script",
+            text="Writes NAME.workflow.js. No file is replaced.",
+            act=write,
         )
-        name = await self._screen.app.push_screen_wait(dialog)
-        if name is None:
+        await self._screen.app.push_screen_wait(dialog)
+        if not written:
             return False
-        path = Path(script_file(name))
-        async with self._screen.busy("saving"):
-            file.draft = await asyncio.to_thread(draft.save_as, self._root / path)
+        path, file.draft = written[0]
         self.session.forms[str(path)] = self.session.forms.get(str(file.path), LaunchForm())
         file.path = path
         await self.find()

@@ -64,6 +64,7 @@ class LaunchPane(Pane):
         self._unicode = unicode
         self._form = LaunchForm()
         self._stubs: Sequence[StubChoice] = (StubChoice(None, "none"),)
+        self._chosen = 0
         self._read = read_arguments("")
         self._filling = asyncio.Lock()
         self._editor: ArgumentsEditor | None = None
@@ -161,9 +162,17 @@ class LaunchPane(Pane):
                 chosen = index
         if chosen == 0:
             self._form.stubs = None
+        self._chosen = chosen
+        self._show_stubs()
+
+    def _show_stubs(self) -> None:
+        """Show the stub set that answers; real Agents are answered by none."""
         setting = self.query_one("#stubs", Setting)
-        setting.show([choice.label for choice in stubs], chosen)
         setting.disabled = self._form.real
+        if self._form.real:
+            setting.show(["not used"], 0)
+        else:
+            setting.show([choice.label for choice in self._stubs], self._chosen)
 
     def choose_stubs(self, choice: StubChoice) -> None:
         """Take this stub set."""
@@ -198,7 +207,7 @@ class LaunchPane(Pane):
         message.stop()
         self._form.real = not self._form.real
         message.setting.show(("stub", "real"), int(self._form.real))
-        self.query_one("#stubs", Setting).disabled = self._form.real
+        self._show_stubs()
         self.post_message(self.Changed(self, arguments=False))
 
     @on(Setting.Pressed, "#stubs")

@@ -65,18 +65,24 @@ class Library:
         return not draft.blocked
 
     async def save(self, file: OpenFile, text: str) -> None:
-        """Ask for a name and save ``text``, which was checked. Raises what ``Client.save`` raises."""
+        """Ask for a name and save ``text``, which was checked."""
+        kept: list[Definition] = []
+        known = set(map(version_path, self._files.versions))
+
+        async def keep(name: str) -> None:
+            async with self._screen.busy("saving the version"):
+                kept.append(await self._screen.context.client.save(name, text))
+
         dialog = ask.NameDialog(
             script_name(file.draft.path),
             title="Save as a version",
             text="Keeps exactly this text in the library as NAME@HASH, where it never changes.",
+            act=keep,
         )
-        name = await self._screen.app.push_screen_wait(dialog)
-        if name is None:
+        await self._screen.app.push_screen_wait(dialog)
+        if not kept:
             return
-        known = set(map(version_path, self._files.versions))
-        async with self._screen.busy("saving the version"):
-            saved = await self._screen.context.client.save(name, text)
+        saved = kept[0]
         label = version_label(saved.name, saved.version)
         was = version_path(saved) in known
         self._screen.workbench.notice(f"{label} was saved before." if was else f"{label} is saved.")

@@ -274,13 +274,18 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
     async def busy(self, what: str) -> AsyncIterator[None]:
         """Show ``what`` (``reading the run``) in the bottom line while the block lasts over half a second.
 
-        Of several that last, the one that began last is shown.
+        Of several that last, the one that began last is shown. A dialog that lies in front has its own bottom line.
         """
-        line, mark = self.query_one(KeyLine), object()
+        stack, mark = self.app.screen_stack, object()
+        lines = {line for screen in (self, *stack[-1:]) for line in screen.query(KeyLine)}
+
+        def say(text: str) -> None:
+            for line in lines:
+                line.show_busy(text)
 
         def show() -> None:
             self._lasting[mark] = what + ("…" if self.unicode else "...")
-            line.show_busy(self._lasting[mark])
+            say(self._lasting[mark])
 
         timer = asyncio.get_running_loop().call_later(BUSY_SECONDS, show)
         try:
@@ -288,7 +293,7 @@ class WorkbenchScreen(Screen[None], inherit_bindings=False):
         finally:
             timer.cancel()
             self._lasting.pop(mark, None)
-            line.show_busy(next(reversed(self._lasting.values()), ""))
+            say(next(reversed(self._lasting.values()), ""))
 
 
 def _closed_field(widget: Widget) -> bool:

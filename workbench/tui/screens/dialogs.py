@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -10,6 +10,9 @@ from typing import ClassVar, Generic, TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Size
+from textual.layout import ArrangeResult, Layout
+from textual.layouts.vertical import VerticalLayout
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
@@ -20,6 +23,67 @@ from ..widgets.lines import Line, LineList, Span, TextRows, wrap
 from ..widgets.pane import Field, Pane
 
 Result = TypeVar("Result")
+
+
+class _TextYields(VerticalLayout):
+    """From top to bottom; where the room does not do for all, ``#text`` alone gets less of it."""
+
+    name = "text-yields"
+
+    def arrange(
+        self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True
+    ) -> ArrangeResult:
+        placed = list(super().arrange(parent, children, size, greedy))
+        end = max((each.region.bottom + each.margin.bottom for each in placed), default=0)
+        # Without a height the question is how much all of it would take.
+        excess = end - size.height if size.height else 0
+        at = next((index for index, each in enumerate(placed) if each.widget.id == "text"), None)
+        if excess <= 0 or at is None:
+            return placed
+        text = placed[at].region
+        given = min(excess, max(0, text.height - 1))
+        placed[at] = placed[at]._replace(region=text.shrink((0, 0, given, 0)))
+        return [
+            *placed[: at + 1],
+            *(each._replace(region=each.region.translate((0, -given))) for each in placed[at + 1 :]),
+        ]
+
+
+class Frame(Pane):
+    """The box of a dialog."""
+
+    LAYOUT: ClassVar[Layout] = _TextYields()
+
+    @property
+    def layout(self) -> Layout:
+        return self.LAYOUT
+
+
+class DialogText(LineList):
+    """What a dialog says: as high as it is, but no higher than the dialog has room for; then it scrolls."""
+
+    def __init__(self) -> None:
+        super().__init__(opens=False, filterable=False, id="text")
+        self.can_focus = False
+        self.show_cursor = False
+        self._said: Callable[[int], list[Line]] = lambda _: []
+        self._cells = 1
+
+    def say(self, lines: Callable[[int], list[Line]], width: int) -> None:
+        """Show what ``lines`` makes for a width, in ``width`` cells."""
+        self._said, self._cells = lines, width
+        self.styles.height = len(lines(width))
+        self._fit()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        lines = self._said(self._cells)
+        self.can_focus = 0 < self.outer_size.height < len(lines)
+        if self.can_focus:
+            lines = self._said(self._cells - 1)  # the scroll bar takes a cell
+        self.set_rows(TextRows(lines))
 
 
 class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
@@ -36,7 +100,7 @@ class Modal(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         ascii = getattr(self.app, "ascii", False)
         label = getattr(self.app, "key_label", lambda id: id)
-        yield Pane(*self.content(), title=self.title or "", id="frame", classes="-ascii" if ascii else None)
+        yield Frame(*self.content(), title=self.title or "", id="frame", classes="-ascii" if ascii else None)
         yield KeyLine(label)
 
     def content(self) -> Iterable[Widget]:
@@ -116,9 +180,7 @@ class Dialog(Modal[str | None]):
         self._title = title
         self._text = text
         self._answers = answers
-        self._lines = LineList(opens=False, filterable=False, id="text")
-        self._lines.can_focus = False
-        self._lines.show_cursor = False
+        self._lines = DialogText()
 
     def content(self) -> Iterable[Widget]:
         yield self._lines
@@ -138,14 +200,8 @@ class Dialog(Modal[str | None]):
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Break the text for the width there is; where it is taller than the screen, it scrolls."""
-        lines = self.text_lines(self.inner_width())
-        room = max(1, self.size.height - 7)
-        if len(lines) > room:
-            lines = self.text_lines(self.inner_width() - 1)  # the scroll bar takes a cell
-        self._lines.styles.height = min(len(lines), room)
-        self._lines.can_focus = len(lines) > room
-        self._lines.set_rows(TextRows(lines))
+        """Break the text for the width there is."""
+        self._lines.say(self.text_lines, self.inner_width())
 
     def inner_width(self) -> int:
         """The cells that a line of the text has."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from textual import on
 from textual.widget import Widget
@@ -15,12 +16,16 @@ from ..widgets.pane import Field
 from .dialogs import Modal
 
 _KEYS_WIDTH = 16
+#: Columns of the terminal from which the ids of keys stand beside them.
+IDS_FROM: Final = 100
 
 
-def help_rows(chain: Sequence[str], keys: Keymap, query: str = "", *, unicode: bool = True) -> list[Line]:
+def help_rows(
+    chain: Sequence[str], keys: Keymap, query: str = "", *, ids: bool = True, unicode: bool = True
+) -> list[Line]:
     """The lines of help: a heading for each pane and its keys, ``chain`` first, then all the others.
 
-    ``query`` leaves the keys that hold each of its words in key, verb, sentence, id or heading.
+    ``query`` leaves the keys that hold each of its words in key, verb, sentence, id or heading; ``ids`` shows the ids.
     """
     words = query.casefold().split()
     panes = [*chain, *(pane for pane in keymap.PANES if pane not in chain)]
@@ -37,7 +42,7 @@ def help_rows(chain: Sequence[str], keys: Keymap, query: str = "", *, unicode: b
                         Span("  "),
                         Span(fit(label, _KEYS_WIDTH), "accent"),
                         Span(fit(row.tooltip, 52)),
-                        Span(f"  {row.id}", "quiet"),
+                        Span(f"  {row.id}" if ids else "", "quiet"),
                     )
                 )
         if found:
@@ -70,6 +75,10 @@ class HelpScreen(Modal[None]):
         for field in self.query(Field):  # there is none where the application ends meanwhile
             field.focus()
 
+    def on_resize(self) -> None:
+        for field in self.query(Field):
+            self._fill(field.value)
+
     def moved_list(self) -> LineList:
         return self._list
 
@@ -84,5 +93,8 @@ class HelpScreen(Modal[None]):
         self._list.focus()
 
     def _fill(self, query: str) -> None:
-        self._list.set_rows(TextRows(help_rows(self._chain, self._keys, query, unicode=self._unicode)))
+        ids = self.size.width >= IDS_FROM
+        self._list.set_rows(
+            TextRows(help_rows(self._chain, self._keys, query, ids=ids, unicode=self._unicode))
+        )
         self._list.action_edge(-1)

@@ -21,10 +21,10 @@ from ...review import Progress, told
 from ...review_copies import suggested_name
 from .. import keymap
 from ..widgets.choice import Choice
-from ..widgets.lines import LineList, Span, TextRows, wrap
+from ..widgets.lines import Span, wrap
 from ..widgets.pane import Field, Pane
 from ..widgets.review_detail import Subject
-from .dialogs import Answer, Dialog, Modal
+from .dialogs import Answer, Dialog, DialogText, Modal
 
 #: The title of a question whose object is over, and the one answer that it leaves.
 OVER: Final = "It cannot be decided any more"
@@ -92,9 +92,7 @@ class TextDialog(Modal[str | None]):
         self._text = text
         self._answers = answers
         self._check = check
-        self._lines = LineList(opens=False, filterable=False, id="text")
-        self._lines.can_focus = False
-        self._lines.show_cursor = False
+        self._lines = DialogText()
         self.field = Field(value, placeholder=placeholder)
         self._problem = Static("", id="problem", markup=False)
 
@@ -117,11 +115,7 @@ class TextDialog(Modal[str | None]):
 
     def _lay_out(self) -> None:
         inner = max(20, min(72, self.size.width - 4) - 4)
-        lines = wrap(self._text, inner)
-        room = max(1, self.size.height - 10)
-        self._lines.styles.height = min(len(lines), room)
-        self._lines.can_focus = len(lines) > room
-        self._lines.set_rows(TextRows([(Span(line),) for line in lines]))
+        self._lines.say(lambda width: [(Span(line),) for line in wrap(self._text, width)], inner)
 
     def withdraw(self, why: str) -> None:
         """Say ``why``, an inert text, and leave only the safe answer. What was typed stays to be copied."""

@@ -109,7 +109,10 @@ class Subjects:
 
         def lines(width: int) -> list[Line]:
             now = self._clock()
-            parts = [*_wrapped(f"{glyph} {words.condition(view, now)}", mark.tone, width)]
+            # The run of a question goes on, so its own state is another one than that of the question.
+            asked = f"waiting for your answer for {words.span(now - item.since)}"
+            said = words.condition(view, now) if item.child_run_id is None else asked
+            parts = [*_wrapped(f"{glyph} {said}", mark.tone, width)]
             if artifact is not None:
                 parts += _wrapped(self._content(artifact), "quiet", width, "  ")
             if item.act in (Act.DECIDE, Act.RESUME):

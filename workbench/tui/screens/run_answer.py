@@ -21,9 +21,9 @@ from .. import keymap
 from ..widgets.choice import Choice
 from ..widgets.editor_form import TextBlock
 from ..widgets.json_rows import pretty
-from ..widgets.lines import Line, LineList, Span, TextRows, wrap
+from ..widgets.lines import Line, Span, wrap
 from ..widgets.pane import Field, Pane
-from .dialogs import Modal
+from .dialogs import DialogText, Modal
 from .review_dialogs import leave_safe_answer
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ class AnswerDialog(Modal[Given | None]):
         self._step = step
         self._instructions = instructions
         self._who = who
-        self._lines = LineList(opens=False, filterable=False, id="text")
-        self._lines.show_cursor = self._lines.can_focus = False
+        self._lines = DialogText()
         self._typed = Field(placeholder="your answer: text or JSON, on one line", id="typed")
         self._typed.select_on_focus = False
         self._effect = TextBlock(id="effect")
@@ -190,13 +189,7 @@ class AnswerDialog(Modal[Given | None]):
 
     def _lay_out(self) -> None:
         width = max(20, min(_WIDTH, self.size.width * 94 // 100) - 4)
-        lines = self._facts(width)
-        room = max(1, self.size.height - 14)
-        if len(lines) > room:
-            lines = self._facts(width - 1)  # the scroll bar takes a cell
-        self._lines.styles.height = min(len(lines), room)
-        self._lines.can_focus = len(lines) > room
-        self._lines.set_rows(TextRows(lines))
+        self._lines.say(self._facts, width)
 
     def _facts(self, width: int) -> list[Line]:
         return [

@@ -26,9 +26,9 @@ from ...scripts import read_text
 from .. import keymap
 from ..widgets.choice import Choice
 from ..widgets.editor_form import Setting, TextBlock
-from ..widgets.lines import Line, LineList, Span, TextRows, fit, wrap
+from ..widgets.lines import Line, Span, fit, wrap
 from ..widgets.pane import Field, Pane
-from .dialogs import Answer, Dialog, Modal
+from .dialogs import Answer, Dialog, DialogText, Modal
 
 if TYPE_CHECKING:
     from workflows_core.engine.recovery import Preview, StepAt
@@ -162,8 +162,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
         self._who = who
         self._now = now
         self._folder = folder
-        self._lines = LineList(opens=False, filterable=False, id="text")
-        self._lines.show_cursor = self._lines.can_focus = False
+        self._lines = DialogText()
         # What the host sees running cannot be attested not to have run.
         self._outcomes = _OUTCOMES[1:] if known.running else _OUTCOMES
         shown = [words.OUTCOMES[outcome] for outcome in self._outcomes]
@@ -204,13 +203,7 @@ class ReconcileDialog(Modal[ReconcileRequest | None]):
 
     def _lay_out(self) -> None:
         width = max(20, min(96, self.size.width * 94 // 100) - 4)
-        lines = self._facts(width)
-        room = max(1, self.size.height - 19)
-        if len(lines) > room:
-            lines = self._facts(width - 1)  # the scroll bar takes a cell
-        self._lines.styles.height = min(len(lines), room)
-        self._lines.can_focus = len(lines) > room
-        self._lines.set_rows(TextRows(lines))
+        self._lines.say(self._facts, width)
 
     def _facts(self, width: int) -> list[Line]:
         """What is known of the step: its run, its call, its child run."""

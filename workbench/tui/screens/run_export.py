@@ -21,9 +21,9 @@ from ...inert import inert
 from .. import keymap
 from ..widgets.choice import Choice
 from ..widgets.editor_form import TextBlock
-from ..widgets.lines import Span
+from ..widgets.lines import Span, wrap
 from ..widgets.pane import Field, Pane
-from .dialogs import Modal
+from .dialogs import DialogText, Modal
 
 if TYPE_CHECKING:
     from .base import WorkbenchScreen
@@ -38,7 +38,7 @@ class ExportDialog(Modal[tuple[Path, bool] | None]):
     BINDINGS = keymap.bindings("dialog")
     AUTO_FOCUS: ClassVar[str] = ""
     DEFAULT_CSS = """
-    ExportDialog TextBlock { margin-bottom: 1; }
+    ExportDialog #text { margin-bottom: 1; }
     ExportDialog #problem { color: $text-error; margin: 1 0; }
     ExportDialog #answers { height: 1; }
     """
@@ -47,12 +47,12 @@ class ExportDialog(Modal[tuple[Path, bool] | None]):
         super().__init__()
         self._run = run
         self._folder = folder
-        self._told = TextBlock(id="told")
+        self._lines = DialogText()
         self.field = Field(suggested_file(run, folder), placeholder="file name")
         self._problem = TextBlock(id="problem")
 
     def content(self) -> Iterable[Widget]:
-        yield self._told
+        yield self._lines
         yield self.field
         yield self._problem
         yield Horizontal(
@@ -66,18 +66,24 @@ class ExportDialog(Modal[tuple[Path, bool] | None]):
         frame = self.query_one("#frame", Pane)
         frame.set_title("Export this run")
         frame.styles.width, frame.styles.height = 76, "auto"
-        name = inert(self._run.name) or "unnamed"
-        self._told.show(
-            Span(f"{name}, {words.run_mark(self._run.state).word}, {self._run.run_id}"),
-            Span(
-                "The run with all its records goes into a new file that only you can read. Replay opens it anywhere. "
-                f"A relative name is in {where(self._folder)}."
-            ),
-            Span(
-                "Redacted, it holds no values: it proves chain, order and positions, and cannot be run or forked."
-            ),
-        )
+        self._lay_out()
         self.field.focus()
+
+    def on_resize(self) -> None:
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        name = inert(self._run.name) or "unnamed"
+        told = (
+            f"{name}, {words.run_mark(self._run.state).word}, {self._run.run_id}",
+            "The run with all its records goes into a new file that only you can read. Replay opens it anywhere. "
+            f"A relative name is in {where(self._folder)}.",
+            "Redacted, it holds no values: it proves chain, order and positions, and cannot be run or forked.",
+        )
+        self._lines.say(
+            lambda width: [(Span(line),) for text in told for line in wrap(text, width)],
+            min(76, self.size.width) - 4,
+        )
 
     @on(Input.Submitted)
     def _typed(self, message: Input.Submitted) -> None:

@@ -69,14 +69,15 @@ def total(spans: Sequence[Span]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the top line says. ``live`` counts runs by state, ``waiting`` how many runs wait for a person."""
+    """What the top line says: how many runs go on, how many things wait for a person, and how many of those are steps
+    whose outcome somebody must say (``to_settle``)."""
 
     workspace: str = ""
     store: str = ""
     who: str = ""
     running: int = 0
     waiting: int = 0
-    broken: int = 0
+    to_settle: int = 0
 
 
 class TopLine(LineBar):
@@ -125,7 +126,6 @@ class TopLine(LineBar):
         marks = (
             (now.running, words.run_mark(RunState.RUNNING), "running", "running"),
             (now.waiting, words.run_mark(RunState.WAITING_APPROVAL), "waiting for you", "waiting"),
-            (now.broken, words.run_mark(RunState.NEEDS_RECONCILIATION), "to settle", "bad"),
         )
         spans: list[Span] = []
         for count, mark, word, tone in marks:
@@ -135,7 +135,7 @@ class TopLine(LineBar):
                     Span("  " if spans else ""),
                     Span(f"{glyph} {count:,} {word}", tone if count else "quiet"),
                 ]
-        return spans
+        return [*spans, Span(f", {now.to_settle:,} to settle", "bad")] if now.to_settle else spans
 
 
 class ScreenTabs(LineBar):

@@ -66,6 +66,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     }
     BINDINGS = keymap.bindings("list")
     ALLOW_SELECT = False
+    #: Whether a line that goes on at the right ends with a sign for that, which takes its last cell.
+    MARKS_CUTS: ClassVar[bool] = True
     DEFAULT_CSS = """
     LineList {
         height: 1fr;
@@ -399,7 +401,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             Segment(drawn(text, self.app), base + self._style(tone) if tone and not plain else base)
             for text, tone in self._rows.line(index, width)
         ]
-        return Strip(segments).crop_extend(left, left + width, base)
+        strip, right = Strip(segments), left + width
+        length = strip.cell_length
+        if not self.MARKS_CUTS or length <= right or not strip.crop(right, length).text.strip():
+            return strip.crop_extend(left, right, base)
+        sign = ">" if getattr(self.app, "ascii", False) else "…"
+        cut = Segment(sign, base if plain else base + self._style("quiet"))
+        return Strip.join([strip.crop_extend(left, right - 1, base), Strip([cut], 1)])
 
     def _empty_line(self, y: int, width: int) -> Strip:
         text = self._empty

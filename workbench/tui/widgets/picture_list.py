@@ -21,8 +21,10 @@ class PictureList(LineList):
     """A LineList whose rows may be ``PageRows``.
 
     Kitty pictures stand in the cells themselves. Sixels are drawn over blank cells each time these were painted,
-    and not at all while something lies over them.
+    and not at all while something lies over them. Each cell of a line counts: no sign takes one.
     """
+
+    MARKS_CUTS = False
 
     class PictureStood(Message):
         """These parts of pages stood in the viewport: section, row, and the cells from one to another."""

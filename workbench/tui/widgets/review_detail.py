@@ -204,7 +204,7 @@ class ReviewDetail(ListPane):
             if can_preview(subject.artifact.media_type):
                 names.append("picture")
             left_out = set() if subject.tokens is not None else {"tree"}
-            if is_pictorial(subject.artifact.media_type):
+            if is_pictorial(subject.artifact.media_type) or byte_tab(subject) not in ("markdown", "text"):
                 left_out.add("markdown")
             names += [name for name in BYTE_TABS if name not in left_out]
         if subject.about:
